@@ -2,6 +2,7 @@
 
 use super::oracle::Run;
 use super::plan::{Fault, FaultKind, Plan, ServerKind};
+use super::rest;
 use super::stack::Stack;
 use crate::dedicated_servers::StopMode;
 use crate::proxy::Proxy;
@@ -27,17 +28,20 @@ async fn lane(stack: &Stack, faults: &[Fault], run: &Run) {
             () = sleep(fault.after) => {}
             () = run.until_over() => return,
         }
-        apply(stack, fault).await;
+        if !apply(stack, fault, run).await {
+            continue;
+        }
         let ended = Instant::now();
         let recovered = tokio::select! {
             recovered = timeout(RECOVERY, run.until_success_begun_after(ended)) => recovered.is_ok(),
-            () = run.until_over() => return,
+            () = run.until_over() => false,
         };
         run.note_fault(fault, recovered.then(|| ended.elapsed()));
     }
 }
 
-async fn apply(stack: &Stack, fault: &Fault) {
+/// Returns whether it happened.
+async fn apply(stack: &Stack, fault: &Fault, run: &Run) -> bool {
     let lasts = fault.lasts;
     match fault.kind {
         FaultKind::KillProgram(slot) => {
@@ -90,9 +94,15 @@ async fn apply(stack: &Stack, fault: &Fault) {
                 sleep(SLOW.0).await;
             }
         }
+        FaultKind::AbsentBroker => {
+            stack.broker.stop(StopMode::Fast).await;
+            sleep(lasts).await;
+            rest::until_webhooks_are_sent(stack, run).await;
+            stack.broker.start_again().await;
+        }
         FaultKind::FullDisk(server) => {
             let server_of = stack.server(server);
-            let Some(disk) = server_of.disk() else { return };
+            let Some(disk) = server_of.disk() else { return false };
             disk.fill(if server == ServerKind::Postgres { LEFT_KIB.0 } else { LEFT_KIB.1 });
             sleep(lasts).await;
             disk.free();
@@ -100,6 +110,7 @@ async fn apply(stack: &Stack, fault: &Fault) {
             server_of.start_again().await;
         }
     }
+    true
 }
 
 async fn restart(stack: &Stack, server: ServerKind, mode: StopMode, lasts: Duration) {

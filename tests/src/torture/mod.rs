@@ -43,7 +43,7 @@ pub struct Report {
     pub totals: Vec<String>,
     /// Confirmed events, records writes and advisor actions.
     pub confirmed: u64,
-    /// Faults of the plan.
+    /// Faults that happened.
     pub faults: usize,
     /// What must not have happened; empty after a good run.
     pub violations: Vec<String>,
@@ -53,7 +53,7 @@ pub struct Report {
 /// to files in `logs`.
 pub async fn run(seed: u64, length: Duration, logs: &Path) -> Report {
     let plan = Plan::of(seed, length);
-    println!("seed {seed}: {} faults in {} s", plan.faults(), length.as_secs());
+    println!("seed {seed}: {} faults are planned in {} s", plan.faults(), length.as_secs());
     let stack = Stack::start(logs).await;
     if stack.postgres.disk().is_none() || stack.broker.disk().is_none() {
         println!("no privilege to mount file systems: full disks are left out");
@@ -86,7 +86,7 @@ pub async fn run(seed: u64, length: Duration, logs: &Path) -> Report {
     stack.save_logs().await;
     let mut oracle = std::mem::take(&mut *run.oracle());
     Box::pin(verify::check(&stack, &mut oracle, &receiver)).await;
-    report(&stack, plan.faults(), &run, &oracle, &receiver, began)
+    report(&stack, &run, &oracle, &receiver, began)
 }
 
 /// All callers, until the load and the retries have ended.
@@ -130,14 +130,7 @@ async fn subscribe(stack: &Stack, receiver: &FailingReceiver, url: &str) {
     }
 }
 
-fn report(
-    stack: &Stack,
-    faults: usize,
-    run: &Run,
-    oracle: &Oracle,
-    receiver: &FailingReceiver,
-    began: Instant,
-) -> Report {
+fn report(stack: &Stack, run: &Run, oracle: &Oracle, receiver: &FailingReceiver, began: Instant) -> Report {
     let (violations, more) = oracle.violations();
     let mut violations = violations.to_vec();
     if more > 0 {
@@ -150,5 +143,5 @@ fn report(
     totals.push(format!("{} s in all", began.elapsed().as_secs()));
     let confirmed = [&run.totals.events, &run.totals.writes, &run.totals.actions];
     let confirmed = confirmed.iter().map(|counter| counter.load(Ordering::Relaxed)).sum();
-    Report { totals, confirmed, faults, violations }
+    Report { totals, confirmed, faults: run.faults(), violations }
 }

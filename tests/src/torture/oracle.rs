@@ -252,6 +252,11 @@ impl Run {
         }
     }
 
+    /// The number of faults that happened.
+    pub(super) fn faults(&self) -> usize {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner).values().map(Vec::len).sum()
+    }
+
     /// Numbers of faults with the median and the longest time to recover, a line for each kind.
     pub(super) fn recovery_lines(&self) -> Vec<String> {
         let faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);

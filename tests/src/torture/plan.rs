@@ -49,6 +49,8 @@ pub(super) enum FaultKind {
     PauseServer(ServerKind),
     /// A server runs for a tenth of the time only, as on a slow disk.
     SlowServer(ServerKind),
+    /// RabbitMQ is absent for minutes, while webhooks go on.
+    AbsentBroker,
     /// The disk of a server is full. Without a file system of its own, nothing happens.
     FullDisk(ServerKind),
 }
@@ -126,11 +128,12 @@ fn connection_fault(random: &mut Random) -> (FaultKind, u64) {
 fn server_fault(random: &mut Random) -> (FaultKind, u64) {
     let server = *random.one_of(&[ServerKind::Postgres, ServerKind::Broker]);
     let lasts = duration(random);
-    match random.below(8) {
+    match random.below(9) {
         0..=2 => (FaultKind::KillServer(server), between(random, (0, 2_000))),
         3 => (FaultKind::RestartServer(server), between(random, (0, 2_000))),
         4 | 5 => (FaultKind::PauseServer(server), lasts),
         6 => (FaultKind::SlowServer(server), lasts),
+        7 => (FaultKind::AbsentBroker, between(random, (60_000, 150_000))),
         _ => (FaultKind::FullDisk(server), lasts),
     }
 }
@@ -159,6 +162,7 @@ impl fmt::Display for FaultKind {
             Self::RestartServer(server) => write!(f, "restart {server:?}"),
             Self::PauseServer(server) => write!(f, "pause {server:?}"),
             Self::SlowServer(server) => write!(f, "slow {server:?}"),
+            Self::AbsentBroker => f.write_str("stop Broker for long"),
             Self::FullDisk(server) => write!(f, "full disk of {server:?}"),
         }
     }

@@ -9,6 +9,8 @@ use tokio::time::{Instant, sleep};
 
 /// Maximum time that queues, outbox and deliveries may take to be processed.
 const AT_REST_WITHIN: Duration = Duration::from_secs(180);
+/// The same for webhooks while RabbitMQ is absent: longer than any other fault that happens meanwhile.
+const SENT_WITHIN: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(500);
 /// The queues that must be empty in the end.
 const QUEUES: [&str; 7] =
@@ -17,6 +19,22 @@ const DEAD_WEBHOOKS: &str = "webhooks.dead";
 /// Events that are not fanned out, deliveries that wait, dead-lettered deliveries.
 const WAITING: &str = "SELECT (SELECT count(*) FROM outbox_pending),
     (SELECT count(*) FROM deliveries WHERE state = 'pending'), (SELECT count(*) FROM deliveries WHERE state = 'dead')";
+
+/// Waits until every webhook was sent or has used up its attempts, although RabbitMQ is absent.
+pub(super) async fn until_webhooks_are_sent(stack: &Stack, run: &Run) {
+    let deadline = Instant::now() + SENT_WITHIN;
+    let client = stack.database.connect().await;
+    let mut waiting = (1, 0);
+    while waiting != (0, 0) {
+        if Instant::now() > deadline {
+            run.oracle().add_violation(format!("without RabbitMQ {waiting:?} events and deliveries wait"));
+            return;
+        }
+        sleep(PAUSE).await;
+        let row = client.query_one(WAITING, &[]).await.expect("the numbers");
+        waiting = (row.get::<_, i64>(0), row.get::<_, i64>(1));
+    }
+}
 
 /// Ends all faults, starts what does not run, and waits until all programs are ready.
 pub(super) async fn heal(stack: &Stack) {
