@@ -114,10 +114,25 @@ impl Environment {
     pub fn optional<S: Section, T: SettingValue>(&self, name: &str) -> Result<Option<T>, SettingError> {
         let variable =
             S::VARIABLES.iter().find(|variable| variable.name == name).expect("a declared variable");
-        let set = self.0.get(name).map(|value| value.trim()).filter(|value| !value.is_empty());
-        match set.or(variable.default.filter(|default| !default.is_empty())) {
-            Some(text) => T::parse_setting(text).map(Some).map_err(|what| error(name, &what)),
+        let default = variable.default.filter(|default| !default.is_empty()).map(str::to_owned);
+        match self.written(name)?.or(default) {
+            Some(text) => T::parse_setting(&text).map(Some).map_err(|what| error(name, &what)),
             None => Ok(None),
+        }
+    }
+
+    /// What was set for `name`: the variable, or the content of the file that `<name>_FILE` names, without surrounding blanks.
+    fn written(&self, name: &str) -> Result<Option<String>, SettingError> {
+        let value = |text: &str| Some(text.trim()).filter(|text| !text.is_empty()).map(str::to_owned);
+        let variable = |name: &str| self.0.get(name).and_then(|text| value(text));
+        let file = format!("{name}_FILE");
+        match (variable(name), variable(&file)) {
+            (written, None) => Ok(written),
+            (Some(_), Some(_)) => Err(error(&file, &format!("cannot be combined with {name}"))),
+            // The path is not repeated: somebody may have set the secret itself.
+            (None, Some(path)) => std::fs::read_to_string(path)
+                .map(|text| value(&text))
+                .map_err(|failed| error(&file, &format!("must be a readable file: {failed}"))),
         }
     }
 }
@@ -127,9 +142,13 @@ pub fn error(name: &str, what: &str) -> SettingError {
     SettingError { name: name.to_owned(), what: what.to_owned() }
 }
 
+/// How settings are set, for help texts.
+pub const SETTINGS_NOTE: &str =
+    "Settings are environment variables. NAME_FILE instead of NAME is the path of a file with its value";
+
 /// The text of `--help`: what the program does and all its settings.
 fn help(program: &str, about: &str, variables: &[&Variable]) -> String {
-    let mut text = format!("{program}: {about}\n\nSettings are environment variables:\n");
+    let mut text = format!("{program}: {about}\n\n{SETTINGS_NOTE}:\n");
     for variable in variables {
         let default = default_text(variable.default);
         text.push_str(&format!("\n  {} ({default})\n      {}\n", variable.name, variable.help));

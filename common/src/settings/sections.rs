@@ -234,6 +234,28 @@ mod tests {
     }
 
     #[test]
+    fn a_setting_can_be_in_a_file() {
+        let file = std::env::temp_dir().join(format!("connect-setting-{}", std::process::id()));
+        std::fs::write(&file, "postgres://a/b\n").unwrap();
+        let path = file.to_str().unwrap();
+        let url = |pairs: &[(&str, &str)]| {
+            DatabaseSettings::from_env(&Environment::from_pairs(pairs)).map(|read| read.url)
+        };
+        assert_eq!(url(&[("DATABASE_URL_FILE", path)]), url(&[("DATABASE_URL", "postgres://a/b")]));
+        let twice = url(&[("DATABASE_URL_FILE", path), ("DATABASE_URL", "postgres://a/b")]).unwrap_err();
+        assert_eq!(twice.to_string(), "setting DATABASE_URL_FILE: cannot be combined with DATABASE_URL");
+        std::fs::write(&file, " \n").unwrap();
+        let empty = url(&[("DATABASE_URL_FILE", path)]).unwrap_err();
+        assert_eq!(empty.to_string(), "setting DATABASE_URL: is required");
+        std::fs::remove_file(&file).unwrap();
+        let missing = url(&[("DATABASE_URL_FILE", path)]).unwrap_err();
+        assert!(
+            missing.to_string().starts_with("setting DATABASE_URL_FILE: must be a readable file: "),
+            "{missing}"
+        );
+    }
+
+    #[test]
     fn reads_use_database_url_by_default() {
         let read =
             DatabaseSettings::from_env(&Environment::from_pairs(&[("DATABASE_URL", "postgres://a/b")]))

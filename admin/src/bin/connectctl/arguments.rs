@@ -11,8 +11,8 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use common::egress::EgressSettings;
 use common::model::parse_instant;
 use common::settings::{
-    BrokerSettings, ConsoleSettings, DatabaseSettings, MailboxSettings, RetentionSettings, SealingSettings,
-    Section, SettingValue as _, TenantBounds, Variable, default_text,
+    BrokerSettings, ConsoleSettings, DatabaseSettings, MailboxSettings, RetentionSettings, SETTINGS_NOTE,
+    SealingSettings, Section, SettingValue as _, TenantBounds, Variable, default_text,
 };
 use std::time::Duration;
 
@@ -220,7 +220,7 @@ Exit codes: 0 success, 1 refused or failed (standard error has one line with the
 ";
 
 fn after_help() -> String {
-    let mut text = format!("{EXAMPLES}\nSettings are environment variables:\n");
+    let mut text = format!("{EXAMPLES}\n{SETTINGS_NOTE}:\n");
     let sections = [
         DatabaseSettings::VARIABLES,
         BrokerSettings::VARIABLES,
