@@ -14,6 +14,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SERVICES = ["connect-ingest", "connect-worker", "connect-dispatcher", "connect-console"]
 # People use it one page at a time, so that it needs no scaling.
 NOT_SCALED = ["connect-console"]
+# Waits for operators' commands: one copy, which serves nothing.
+TOOLBOX = "connect-toolbox"
 # Variables whose values must come from a Secret.
 SECRET = re.compile(r"(_URL|_KEY|_KEY_PREVIOUS|_SECRET|PASSWORD)$")
 # Addresses that everybody may know.
@@ -26,6 +28,10 @@ def of_kind(objects, *kinds):
 
 def name_of(found):
     return f"{found['kind']} {found['metadata']['name']}"
+
+
+def services(objects):
+    return [found for found in of_kind(objects, "Deployment") if found["metadata"]["name"] != TOOLBOX]
 
 
 def workloads(objects):
@@ -83,7 +89,7 @@ def rule_resources_are_set(objects):
 
 
 def rule_services_have_probes(objects):
-    for found, pod, container in containers(of_kind(objects, "Deployment")):
+    for found, pod, container in containers(services(objects)):
         for probe, path in (("startupProbe", "/livez"), ("livenessProbe", "/livez"), ("readinessProbe", "/readyz")):
             asked = container.get(probe, {}).get("httpGet", {})
             if (asked.get("path"), asked.get("port")) != (path, "metrics"):
@@ -95,8 +101,13 @@ def rule_services_have_probes(objects):
 
 
 def rule_secrets_are_referred_to(objects):
-    for found, _, container in containers(objects):
+    for found, pod, container in containers(objects):
+        secret = {volume["name"] for volume in pod.get("volumes", []) if {"secret", "projected"} & set(volume)}
+        mounts = [mount["mountPath"] for mount in container.get("volumeMounts", []) if mount["name"] in secret]
         for variable in container.get("env", []):
+            name = variable["name"].removesuffix("_FILE")
+            if SECRET.search(name) and name != variable["name"] and str(pathlib.PurePath(variable["value"]).parent) not in mounts:
+                yield f"{name_of(found)}: {variable['name']} names no file of a mounted Secret"
             is_secret = SECRET.search(variable["name"]) and variable["name"] not in PUBLIC
             if is_secret and "secretKeyRef" not in variable.get("valueFrom", {}):
                 yield f"{name_of(found)}: {variable['name']} does not come from a Secret"
@@ -109,14 +120,14 @@ def rule_secrets_are_referred_to(objects):
 
 
 def rule_copies_are_spread(objects):
-    for found, pod, labels in workloads(of_kind(objects, "Deployment")):
+    for found, pod, labels in workloads(services(objects)):
         keys = {spread["topologyKey"] for spread in pod.get("topologySpreadConstraints", [])}
         if keys != {"kubernetes.io/hostname", "topology.kubernetes.io/zone"}:
             yield f"{name_of(found)}: its copies are not spread over nodes and zones"
 
 
 def rule_every_service_is_complete(objects):
-    deployments = {found["metadata"]["name"]: found for found in of_kind(objects, "Deployment")}
+    deployments = {found["metadata"]["name"]: found for found in services(objects)}
     if sorted(deployments) != sorted(SERVICES):
         yield f"the Deployments are {sorted(deployments)}"
     budgets = [found["spec"]["selector"]["matchLabels"] for found in of_kind(objects, "PodDisruptionBudget")]
@@ -129,8 +140,9 @@ def rule_every_service_is_complete(objects):
                 yield f"{name_of(found)}: not exactly one {kind} selects it"
         if name not in scaled and name not in NOT_SCALED:
             yield f"{name_of(found)}: nothing scales it"
-    if not any(found["metadata"]["name"] == "connect-migrate" for found in of_kind(objects, "Job")):
-        yield "no Job migrates the schema"
+    migrations = [pod.get("initContainers", []) for found, pod, _ in workloads(objects) if found["metadata"]["name"] == TOOLBOX]
+    if [[container["command"][:2] for container in first] for first in migrations] != [[["connectctl", "migrate"]]]:
+        yield f"{TOOLBOX} does not migrate the schema first"
 
 
 def rule_network_is_denied_by_default(objects):
@@ -175,7 +187,7 @@ def rule_settings_and_metrics_exist(objects):
     names = [name for found in of_kind(objects, "ConfigMap") for name in found["data"]]
     names += [variable["name"] for _, _, container in containers(objects) for variable in container.get("env", [])]
     for name in names:
-        if f"| `{name}` |" not in page:
+        if f"| `{name}` |" not in page and f"| `{name.removesuffix('_FILE')}` |" not in page:
             yield f"the setting {name} is not in docs/operators.md"
     known = (ROOT / "common/src/metrics.rs").read_text()
     for found in of_kind(objects, "ScaledObject"):
