@@ -41,7 +41,7 @@ fn of_queue(queue: &QueueArguments, max_length: u32) -> Vec<Finding> {
     if is_dead && depth.ready > 0 {
         findings.push(Finding::warning(
             format!("{} messages wait in {name}", depth.ready),
-            "Look at them with connectctl queue show, fix their cause, and requeue or drop them; see the runbook, ConnectMessagesDeadLettered",
+            "Look at them with connectctl queue show, fix their cause, and requeue or drop them (to requeue those of webhooks replays the deliveries); see the runbook, ConnectMessagesDeadLettered",
         ));
     }
     let percent = u64::from(depth.ready) * 100 / u64::from(max_length.max(1));

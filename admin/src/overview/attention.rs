@@ -116,7 +116,7 @@ fn check_queue(seen: &Seen, state: &QueueState, add: &mut impl FnMut(&'static st
     if *consumers == 0 {
         add(
             "ConnectNoConsumers",
-            format!("No worker consumes the queue {name}, in which {ready} messages wait."),
+            format!("No worker consumes the queue {name}. Messages that wait in it: {ready}."),
         );
     }
     let since = waiting_since(state, seen.now).filter(|at| seen.now - *at > LATE);
@@ -124,7 +124,9 @@ fn check_queue(seen: &Seen, state: &QueueState, add: &mut impl FnMut(&'static st
         let minutes = (seen.now - at).num_minutes();
         add(
             "ConnectQueueLag",
-            format!("The oldest of {ready} messages in the queue {name} waits, for up to {minutes} minutes."),
+            format!(
+                "The oldest message in the queue {name} has waited for up to {minutes} min. Messages that wait: {ready}."
+            ),
         );
     }
     if *dead > 0 {

@@ -2,6 +2,8 @@
 
 use super::CheckedRequest;
 use super::body;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use common::signature::Scheme;
 
 /// A text that may have been signed.
@@ -65,6 +67,12 @@ pub(super) fn texts(request: &CheckedRequest, timestamp: &str, body: &str) -> Ve
     add("the text with t=", [b"t=".as_slice(), &right].concat());
     let millis = format!("{timestamp}000");
     add("the text with t in milliseconds", expected(request, &millis, body));
+    if let Ok(seconds) = timestamp.parse::<i64>() {
+        for other in [seconds.saturating_sub(1), seconds.saturating_add(1)] {
+            let what = "the text with a t one second away from that of the header: read the clock once";
+            add(what, expected(request, &other.to_string(), body));
+        }
+    }
     texts
 }
 
@@ -97,6 +105,9 @@ pub(super) fn secrets(secret: &str, prefix: &str) -> Vec<(&'static str, Vec<u8>)
     ];
     if let Some((_, rest)) = secret.split_once('_') {
         secrets.push(("the secret without what precedes its underscore", rest.as_bytes().to_vec()));
+        if let Ok(decoded) = URL_SAFE_NO_PAD.decode(rest) {
+            secrets.push(("the secret decoded from base64: its characters are the secret", decoded));
+        }
     }
     secrets
 }

@@ -100,7 +100,7 @@ fn form_step(request: &CheckedRequest, signature: &EnteredSignature<'_>) -> Chec
         && let Some(fault) = malformation(sent)
     {
         let text = format!(
-            "The header X-Connect-Signature {fault}. Its form is t=<seconds>,v1=<64 hex digits>, or v2= on the records routes."
+            "The header X-Connect-Signature is malformed: {fault}. Its form is t=<seconds>,v1=<64 hex digits>, or v2= on the records routes."
         );
         return step(NAME, Verdict::Failed, text);
     }
@@ -228,6 +228,11 @@ fn mac_step(
             )
         };
         return step(NAME, verdict, text);
+    }
+    if *mac.bytes() == *Sha256::digest(&right) {
+        let text =
+            "The MAC is a SHA-256 of the text without a secret. Compute an HMAC-SHA-256 with the secret.";
+        return step(NAME, Verdict::Failed, text);
     }
     for secret in [Some(current), key.old_secret.as_ref().map(|(old, _)| old)].into_iter().flatten() {
         let texts = mistakes::texts(request, signature.timestamp, body);

@@ -40,8 +40,9 @@ async fn a_failed_test_is_printed_and_retried_like_any_other_delivery() {
     let outbound = OutboundWorld::shared().await;
     let tested = outbound.subscribe("/hooks", &[]).await;
     outbound.receiver.respond_to_next("/hooks", [Behavior::status(500)]);
-    let delivery = outbound.world.connectctl.json(&["subscription", "test", &tested.id]).await;
-    assert_eq!(delivery["attempts"][0]["status"], 500, "{delivery}");
+    let ran = outbound.world.connectctl.run(&["subscription", "test", &tested.id, "--json"]).await;
+    assert_eq!((ran.code, &ran.json()["attempts"][0]["status"]), (Some(1), &json!(500)), "{ran:?}");
+    assert!(ran.errors.contains("did not accept the test event"), "{ran:?}");
     outbound.until_deliveries("delivered", 1).await;
     assert_eq!(outbound.take_received().await.len(), 2);
 }

@@ -46,7 +46,7 @@ const NOTICES: [(&str, &str); 16] = [
     ("events", "The event types were changed. They hold for events from now on."),
     ("saved", "The settings were saved."),
     ("member-added", "The member was added. New enquiries may be assigned to them."),
-    ("member-removed", "The member was removed. No new enquiries are assigned to them."),
+    ("member-removed", "The member was deactivated. No new enquiries are assigned to them."),
     ("partners-revoked", "All links and sessions of partners were ended."),
     ("requeued", "Dead letters were requeued. Those that are still listed were not."),
     ("dropped", "Dead letters were dropped. Those that are still listed were not."),

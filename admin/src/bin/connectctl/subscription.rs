@@ -6,9 +6,11 @@ use crate::delivery;
 use crate::output::Show;
 use admin::input::EventTypes;
 use admin::subscriptions::{self, NewSubscription, Subscription, SubscriptionSecret};
+use anyhow::ensure;
 use clap::{Args, Subcommand};
 use common::clock;
 use common::egress::EgressSettings;
+use common::model::DeliveryState;
 use common::settings::{SettingValue, TenantBounds};
 use std::time::Duration;
 use uuid::Uuid;
@@ -155,7 +157,12 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
             let Context { database, actor, .. } = &mut *context;
             let sent = subscriptions::send_test(database, actor, &named.id, Uuid::now_v7()).await?;
             let delivery = subscriptions::wait_for_test(database, sent, wait).await?;
-            delivery::print(context, &delivery)
+            delivery::print(context, &delivery)?;
+            ensure!(
+                delivery.state == DeliveryState::Delivered,
+                "the receiver did not accept the test event; it is retried like any other event"
+            );
+            Ok(())
         }
         Command::RotateSecret(rotate) => {
             let (master_keys, id) = (context.master_keys()?, &rotate.named.id);

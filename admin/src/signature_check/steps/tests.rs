@@ -92,7 +92,8 @@ fn the_key_comes_first() {
 fn form_scheme_and_timestamp_are_told_apart() {
     let right = signed(SECRET, BODY);
     assert_failure(&request(&right.replace("t=", "T=")), "Form of the signature", "does not begin with t=");
-    assert_failure(&request(&right[..right.len() - 2]), "Form of the signature", "64 hex digits");
+    let short = "malformed: the MAC does not have exactly 64 hex digits. Its form";
+    assert_failure(&request(&right[..right.len() - 2]), "Form of the signature", short);
     assert_failure(&request(&right.replace("v1=", "v2=")), "Scheme", "v2 was sent");
     let old = sign(SECRET.as_bytes(), NOW - 400, Signed::Body(BODY.as_bytes()));
     assert_failure(&request(&old), "Timestamp", "400 s behind");
@@ -141,6 +142,7 @@ fn each_mistake_in_the_text_is_named() {
         (format!("{NOW}{BODY}"), "without the dot after t"),
         (format!("t={NOW}.{BODY}"), "with t="),
         (format!("{NOW}000.{BODY}"), "milliseconds"),
+        (format!("{}.{BODY}", NOW + 1), "read the clock once"),
         (format!("{NOW}.POST.{EVENTS}.{BODY}"), "the text for v2"),
     ] {
         assert_failure(&request(&of_text(SECRET, &text)), "MAC", told);
@@ -193,6 +195,11 @@ fn mistakes_with_the_secret_are_named() {
     ] {
         assert_failure(&request(&signed(secret, BODY)), "MAC", told);
     }
+    let unkeyed = format!("t={NOW},v1={}", sha256(&format!("{NOW}.{BODY}")));
+    assert_failure(&request(&unkeyed), "MAC", "SHA-256 of the text without a secret");
+    let encoded = CheckedKey { secret: Some(Secret::new("cs_c2VjcmV0".to_owned())), ..key() };
+    let told = failure(&encoded, &request(&signed("secret", BODY)), None);
+    assert!(told.1.contains("decoded from base64"), "{told:?}");
     let valid = CheckedKey {
         old_secret: Some((Secret::new("cs_old".to_owned()), at() + chrono::TimeDelta::hours(1))),
         ..key()

@@ -187,7 +187,7 @@ fn health_section(health: Option<&ReceiverHealth>) -> Markup {
     };
     html! {
         ul.cards {
-            li { strong class=(class(health)) { (percent(health)) " %" } "of " (health.attempts) " attempts succeeded" }
+            li { strong class=(class(health)) { (percent(health)) " %" } "of the attempts succeeded (" (health.succeeded) " of " (health.attempts) ")" }
             li { strong { (health.median_ms) " ms" } "median response time" }
             li { strong { (health.slow_ms) " ms" } "95 % are faster" }
         }
