@@ -41,7 +41,11 @@ fn filter(directives: &str) -> Result<Targets, String> {
     if let Some(unclear) = directives.iter().find(|one| one.contains(char::is_whitespace)) {
         return Err(format!("{unclear:?} holds white space"));
     }
-    directives.join(",").parse().map_err(|error: ParseError| error.to_string())
+    [&[QUIET], directives.as_slice()]
+        .concat()
+        .join(",")
+        .parse()
+        .map_err(|error: ParseError| error.to_string())
 }
 
 /// Waits until the lines logged so far are written, for at most a second. Called when a program ends.
@@ -61,6 +65,10 @@ static PANICS: LogLimit<32> = LogLimit::new();
 
 /// Libraries whose `trace` level logs each AMQP frame, including the one with the password.
 const FRAME_LOGGING_LIBRARIES: [&str; 3] = ["lapin", "amq_protocol", "async_rs"];
+
+/// The AMQP library logs errors that the programs handle, such as a broker that has not started yet or a queue that does not exist,
+/// and report themselves. A directive of `RUST_LOG` for `lapin` replaces this one.
+const QUIET: &str = "lapin=off";
 
 /// Whether a line cannot contain credentials. Others are dropped whatever `RUST_LOG` says.
 fn is_free_of_credentials(line: &Metadata<'_>) -> bool {
@@ -137,6 +145,10 @@ mod tests {
             assert!(!is_on(directives, "ingest", &Level::DEBUG), "{directives}");
         }
         assert!(is_on(" info , worker=debug", "worker::consume", &Level::DEBUG));
+        assert!(
+            !is_on("debug", "lapin::channel", &Level::ERROR)
+                && is_on("lapin=warn", "lapin::channel", &Level::ERROR)
+        );
         for refused in ["[request]=debug", "worker debug", "worker=loud"] {
             assert!(filter(refused).is_err(), "{refused}");
         }
