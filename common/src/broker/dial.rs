@@ -1,5 +1,6 @@
 //! Connecting to one of several brokers.
 
+use super::topology::is_refused;
 use super::transport::connect_encrypted;
 use crate::settings::{BROKER_TLS_NAMES, BrokerSettings, BrokerUrl};
 use crate::tls::{OptionNames, TlsFailure, explain_io};
@@ -32,7 +33,7 @@ pub(super) enum DialError {
     #[error("{0}")]
     Several(String),
     /// The queues cannot be declared.
-    #[error("{0}")]
+    #[error("declaring the queues failed: {}", describe(.0))]
     Declare(#[from] lapin::Error),
 }
 
@@ -74,25 +75,50 @@ async fn dial_one(mut url: BrokerUrl, program: &str) -> Result<Connection, DialE
     match url.tls {
         None => {
             let connected = Connection::connect_uri(url.uri, properties).await;
-            connected.map_err(|error| DialError::Refused(address, error.to_string()))
+            connected.map_err(|error| DialError::Refused(address, describe_without_tls(&error)))
         }
         Some(tls) => {
             let connected = connect_encrypted(url.uri, &tls, &address, properties).await?;
-            connected.map_err(|error| DialError::Refused(address, describe(&error)))
+            connected.map_err(|error| DialError::Refused(address, describe_with_tls(&error)))
         }
     }
 }
 
+/// What a broker does that was not spoken to as it expects: it closes the connection.
+const CLOSED: [io::ErrorKind; 3] =
+    [io::ErrorKind::ConnectionReset, io::ErrorKind::ConnectionAborted, io::ErrorKind::UnexpectedEof];
+
+/// The text of an error of the broker, which names what the user may not do.
+pub(super) fn describe(error: &lapin::Error) -> String {
+    let ErrorKind::ProtocolError(refusal) = error.kind() else { return error.to_string() };
+    let message = refusal.get_message();
+    if !is_refused(error) {
+        return error.to_string();
+    }
+    if message.as_str().contains("Login was refused") {
+        return format!("RabbitMQ does not accept the user name or password of AMQP_URL ({message})");
+    }
+    format!(
+        "the RabbitMQ user lacks a permission ({message}); `connectctl roles` prints those of each program"
+    )
+}
+
+/// The text of an error of a connection without TLS.
+fn describe_without_tls(error: &lapin::Error) -> String {
+    let is_unexpected = matches!(error.kind(), ErrorKind::ParsingError(_))
+        || matches!(error.kind(), ErrorKind::IOError(io) if CLOSED.contains(&io.kind()));
+    let said = describe(error);
+    if is_unexpected { format!("{said}; if the broker expects TLS on this port, use amqps://") } else { said }
+}
+
 /// The text of an error after the handshake. With TLS 1.3 a broker judges the client's certificate only then, and what it
 /// says may be lost when it closes the connection.
-fn describe(error: &lapin::Error) -> String {
-    let ErrorKind::IOError(io) = error.kind() else { return error.to_string() };
+fn describe_with_tls(error: &lapin::Error) -> String {
+    let ErrorKind::IOError(io) = error.kind() else { return describe(error) };
     if let Some(what) = explain_io(io, &BROKER_TLS_NAMES) {
         return what;
     }
-    let closed =
-        [io::ErrorKind::ConnectionReset, io::ErrorKind::ConnectionAborted, io::ErrorKind::UnexpectedEof];
-    if closed.contains(&io.kind()) {
+    if CLOSED.contains(&io.kind()) {
         let OptionNames { certificate, key, .. } = BROKER_TLS_NAMES;
         return format!(
             "the broker closed the connection after the handshake; check the client certificate ({certificate} and {key}) that it requires"
@@ -105,6 +131,7 @@ fn describe(error: &lapin::Error) -> String {
 mod tests {
     use super::*;
     use crate::settings::{BrokerUrls, RetentionPeriod, SettingValue as _};
+    use lapin::protocol::{AMQPError, AMQPErrorKind, AMQPSoftError};
 
     /// How long each broker may take to respond, and how long all may take together, in milliseconds.
     fn timeouts(urls: &str) -> (Vec<u128>, u128) {
@@ -118,6 +145,21 @@ mod tests {
         };
         let each = settings.urls.in_order().map(|(_, url)| dial_timeout(&settings, &url).as_millis());
         (each.collect(), longest_connect(&settings).as_millis())
+    }
+
+    #[test]
+    fn a_refusal_says_what_the_user_lacks() {
+        let refused = |message: &str| {
+            let soft = AMQPErrorKind::Soft(AMQPSoftError::ACCESSREFUSED);
+            describe(&ErrorKind::ProtocolError(AMQPError::new(soft, message.into())).into())
+        };
+        let said = refused("ACCESS_REFUSED - configure access to queue 'p.events' refused for user 'u'");
+        assert!(
+            said.starts_with("the RabbitMQ user lacks a permission (ACCESS_REFUSED - configure"),
+            "{said}"
+        );
+        let said = refused("ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN.");
+        assert!(said.starts_with("RabbitMQ does not accept the user name or password"), "{said}");
     }
 
     #[test]

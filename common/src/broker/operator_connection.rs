@@ -1,7 +1,7 @@
 //! A connection for one command of an operator.
 
 use super::connection::QueueDepth;
-use super::dial::{dial, longest_connect};
+use super::dial::{describe, dial, longest_connect};
 use super::topology::{self, Queue, QueueUse, dead_queue_name, queue_name};
 use crate::settings::BrokerSettings;
 use lapin::Connection;
@@ -31,7 +31,7 @@ pub enum OperatorConnectionError {
     #[error("the broker does not deliver or confirm messages in time: it may be short of memory or disk")]
     Stuck,
     /// The connection or its channel was closed.
-    #[error("the broker closed the connection: {0}")]
+    #[error("the broker closed the connection: {}", describe(.0))]
     Ended(#[from] lapin::Error),
 }
 

@@ -211,7 +211,7 @@ fn is_not_found(error: &lapin::Error) -> bool {
         if matches!(error.kind(), AMQPErrorKind::Soft(AMQPSoftError::NOTFOUND)))
 }
 
-fn is_refused(error: &lapin::Error) -> bool {
+pub(super) fn is_refused(error: &lapin::Error) -> bool {
     use lapin::protocol::{AMQPErrorKind, AMQPSoftError};
     matches!(error.kind(), lapin::ErrorKind::ProtocolError(error)
         if matches!(error.kind(), AMQPErrorKind::Soft(AMQPSoftError::ACCESSREFUSED)))

@@ -42,8 +42,8 @@ fn explain(error: &Error, names: &OptionNames) -> String {
         Error::InvalidCertificate(fault) => explain_certificate(fault, names.roots),
         Error::AlertReceived(alert) => explain_alert(*alert, names),
         Error::InvalidMessage(_) => "the server does not use TLS on this port".to_owned(),
-        Error::PeerIncompatible(what) => {
-            format!("the server offers neither TLS 1.2 nor 1.3 with a supported cipher: {what:?}")
+        Error::PeerIncompatible(_) => {
+            "the server offers neither TLS 1.2 nor 1.3 with a supported cipher".to_owned()
         }
         other => other.to_string(),
     }
@@ -72,13 +72,25 @@ fn explain_certificate(fault: &CertificateError, roots: &str) -> String {
         CertificateError::NotValidForNameContext { expected, presented } => format!(
             "the server's certificate is not valid for {}; it names {}",
             expected.to_str(),
-            if presented.is_empty() { "no host".to_owned() } else { presented.join(", ") }
+            names_in(presented)
         ),
         fault if is_authoritys(fault) => format!(
             "the server presents an authority's own certificate (CA:TRUE) that {roots} does not list; list it there, or give the server a certificate that the authority has issued"
         ),
         other => format!("the server's certificate is not accepted: {other}"),
     }
+}
+
+/// The hosts and addresses of a certificate, which the library gives as `DnsName("localhost")` and `IpAddress(127.0.0.1)`.
+fn names_in(presented: &[String]) -> String {
+    let name = |text: &String| {
+        let inner = text.split_once('(').map_or(text.as_str(), |(_, rest)| rest.trim_end_matches(')'));
+        inner.trim_matches('"').to_owned()
+    };
+    if presented.is_empty() {
+        return "no host".to_owned();
+    }
+    presented.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "the library's text suffices for rare alerts")]
@@ -109,4 +121,17 @@ fn explain_alert(alert: AlertDescription, names: &OptionNames) -> String {
 fn time(at: UnixTime) -> String {
     let seconds = i64::try_from(at.as_secs()).unwrap_or(i64::MAX);
     DateTime::from_timestamp(seconds, 0).map_or_else(|| "an unknown time".to_owned(), |at| at.to_rfc3339())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_a_certificate_are_shown_without_the_librarys_types() {
+        let presented =
+            ["DnsName(\"*.a.example\")", "IpAddress(127.0.0.1)", "DirectoryName"].map(str::to_owned);
+        assert_eq!(names_in(&presented), "*.a.example, 127.0.0.1, DirectoryName");
+        assert_eq!(names_in(&[]), "no host");
+    }
 }

@@ -36,7 +36,9 @@ async fn a_broker_of_a_private_authority_is_accepted_and_every_other_one_refused
 
     let untrusted = "not signed by a trusted authority; set cacertfile";
     assert_refused(&url("localhost", &roots(&other)), &[untrusted, &format!("localhost:{port}")]).await;
-    assert_refused(&url("127.0.0.1", &trusted), &["is not valid for 127.0.0.1; it names", "localhost"]).await;
+    assert_refused(&url("127.0.0.1", &trusted), &["is not valid for 127.0.0.1; it names localhost"]).await;
+    let unencrypted = url("localhost", "").replace("amqps:", "amqp:");
+    assert_refused(&unencrypted, &["if the broker expects TLS on this port, use amqps://"]).await;
     let plain = broker.url().rsplit_once('@').expect("a URL with a user").1;
     let says = refusal(&format!("amqps://guest:guest@{plain}?{trusted}")).await;
     assert!(says.contains("the server does not use TLS on this port"), "{says}");
