@@ -1,11 +1,45 @@
 //! The only place that reads the wall clock.
+//!
+//! Machines whose programs work together may show different times. What one of them writes for another to compare, and what is
+//! signed, is therefore the time of the database, which all of them ask.
 
-use chrono::{DateTime, SubsecRound, Utc};
+use crate::metrics::CLOCK_DIFFERENCE;
+use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// A program whose clock differs from the database's by this much or more is not ready: receivers refuse signatures that are five
+/// minutes old, and ingest would refuse good ones.
+const MOST_DIFFERENCE: TimeDelta = TimeDelta::seconds(120);
+
+/// What the clock of the database has shown, and when it was read here.
+static DATABASE_TIME: Mutex<Option<(DateTime<Utc>, Instant)>> = Mutex::new(None);
 
 /// The current time in whole milliseconds, because a stored time must be read back unchanged (D19).
 #[expect(clippy::disallowed_methods, reason = "this is the clock")]
 pub fn now() -> DateTime<Utc> {
     Utc::now().trunc_subsecs(3)
+}
+
+/// The current time in whole milliseconds by the database's clock, or slightly earlier. A jump of this machine's clock does not
+/// change it. Before the database was asked it is [`now`].
+pub fn database_now() -> DateTime<Utc> {
+    let asked = *DATABASE_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    asked.map_or_else(now, |(at, read)| {
+        let since = TimeDelta::from_std(read.elapsed()).unwrap_or_default();
+        (at + since).trunc_subsecs(3)
+    })
+}
+
+/// Notes what the database's clock has just shown.
+pub(crate) fn note_database_time(at: DateTime<Utc>) {
+    *DATABASE_TIME.lock().unwrap_or_else(PoisonError::into_inner) = Some((at, Instant::now()));
+    metrics::gauge!(CLOCK_DIFFERENCE).set((now() - at).as_seconds_f64());
+}
+
+/// Whether this machine's clock is near enough to the database's.
+pub(crate) fn is_near_database() -> bool {
+    (now() - database_now()).abs() < MOST_DIFFERENCE
 }
 
 /// The format of times in responses: RFC 3339, UTC, milliseconds (`2026-01-01T00:00:00.000Z`).

@@ -1,5 +1,6 @@
 //! The operator's port: `/metrics`, `/livez`, `/readyz`.
 
+use crate::clock;
 use crate::http::{self, ServerSettings};
 use crate::metrics::READY;
 use crate::periodic::ticks;
@@ -16,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use warp::http::StatusCode;
 use warp::{Filter, Reply};
 
-/// The readiness checks of a program, by name. The program is ready when all of them are fulfilled.
+/// The readiness checks of a program, by name: its own, and `clock`. The program is ready when all of them are fulfilled.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
     checks: Arc<Mutex<BTreeMap<&'static str, bool>>>,
@@ -80,6 +81,7 @@ impl Health {
 
     /// Whether all checks are fulfilled.
     pub fn is_ready(&self) -> bool {
+        self.set("clock", clock::is_near_database());
         self.checks().values().all(|is_ok| *is_ok)
     }
 

@@ -117,6 +117,8 @@ pub(crate) const LOG_LINES_DROPPED: &str = "connect_log_lines_dropped_total";
 pub(crate) const BROKER_CONNECTED: &str = "connect_broker_connected";
 /// 1 while a readiness check is fulfilled, by check, as `/readyz` reports.
 pub(crate) const READY: &str = "connect_ready";
+/// How many seconds this machine's clock is ahead of the database's.
+pub(crate) const CLOCK_DIFFERENCE: &str = "connect_clock_difference_seconds";
 /// Always 1; the version is a label.
 pub(crate) const BUILD_INFO: &str = "connect_build_info";
 

@@ -17,7 +17,7 @@ pub struct WriteMeta {
     pub caller: Caller,
     /// When it was published.
     pub published_at: DateTime<Utc>,
-    /// When its caller gets 503. The worker does not begin the write after this time.
+    /// When its caller gets 503, by the clock of the database. The worker does not begin the write after this time.
     pub deadline: DateTime<Utc>,
     /// The route, with the id of the record that it names.
     pub target: WriteTarget,

@@ -3,6 +3,7 @@
 //! Connections that were opened before a server was found to be read-only are not used again. New ones are opened to a server
 //! that accepts writes, if the URL names several (see [`DatabaseUrl::for_writes`](crate::settings::DatabaseUrl::for_writes)).
 
+use crate::clock;
 use crate::limited;
 use crate::log_limit::LogLimit;
 use std::sync::{Mutex, PoisonError};
@@ -17,7 +18,8 @@ static FOUND: LogLimit<1> = LogLimit::new();
 
 /// A server that replays the log of another one, or was made read-only, refuses writes.
 const IS_READ_ONLY: &str = "-- session.is_read_only
-    SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::bool";
+    SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::bool,
+           to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')";
 
 /// Records an error that only a read-only server returns.
 pub(super) fn observe_error(code: &SqlState) {
@@ -26,12 +28,17 @@ pub(super) fn observe_error(code: &SqlState) {
     }
 }
 
-/// Whether the server of `client` is read-only, which is then recorded.
+/// Whether the server of `client` is read-only, which is then recorded, as is the time of its clock.
 pub(super) async fn is_read_only(client: &Client) -> Result<bool, Error> {
     let rows = client.simple_query(IS_READ_ONLY).await?;
-    let is_true =
-        |row: &SimpleQueryMessage| matches!(row, SimpleQueryMessage::Row(row) if row.get(0) == Some("t"));
-    let is_read_only = rows.iter().any(is_true);
+    let row = rows.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    });
+    if let Some(at) = row.and_then(|row| row.get(1)?.parse().ok()) {
+        clock::note_database_time(at);
+    }
+    let is_read_only = row.is_some_and(|row| row.get(0) == Some("t"));
     if is_read_only {
         record();
     }

@@ -68,7 +68,7 @@ impl DeliverySender {
         let trace_id = trace_span.context().trace_id;
         let span = tracing::error_span!("delivery", delivery_id = %id, request_id = request_id.map(tracing::field::display), %trace_id);
         async {
-            let at = clock::now();
+            let at = clock::database_now();
             let attempt = self.send(&job.delivery, trace_span.context(), at).await;
             metrics::counter!(WEBHOOK_ATTEMPTS, "outcome" => attempt.outcome.as_str()).increment(1);
             metrics::histogram!(WEBHOOK_ATTEMPT_DURATION).record(attempt.duration);

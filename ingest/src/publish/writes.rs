@@ -74,7 +74,7 @@ impl WritePublisher {
             request_id: id,
             caller: caller.clone(),
             published_at,
-            deadline: published_at + self.reply_within,
+            deadline: clock::database_now() + self.reply_within,
             target: write.target,
             path: write.path,
             idempotency_key: write.idempotency_key,

@@ -32,6 +32,8 @@ missing_packages() {
             command -v node >/dev/null || echo nodejs
             # Between the programs and Postgres in some tests.
             [[ -x /usr/sbin/pgbouncer ]] || echo pgbouncer
+            # For programs whose clocks differ.
+            command -v faketime >/dev/null || echo faketime
             ;;
         # For the tests of the API description: a browser for its page, and Python for the other tools.
         browser) command -v chromium >/dev/null || echo chromium ;;

@@ -1,5 +1,6 @@
 //! Dependencies fail, and the programs recover without help (architecture: Invariants 1, 2, 4).
 
+mod clocks;
 mod cluster;
 mod connections;
 mod failover;

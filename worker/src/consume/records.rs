@@ -99,7 +99,7 @@ impl RecordsHandler {
 
     /// Applies `writes` in their order and returns the result of each. A write whose deadline has passed is not started.
     async fn write_all(&self, writes: &[ReceivedWrite<'_>]) -> Vec<WriteResult> {
-        let now = clock::now();
+        let now = clock::database_now();
         let has_expired = |write: &&ReceivedWrite<'_>| now >= write.meta.deadline;
         let in_time: Vec<_> = writes.iter().filter(|write| !has_expired(write)).copied().collect();
         let mut results = self.write_in_time(&in_time).await.into_iter();
@@ -150,7 +150,7 @@ impl RecordsHandler {
     async fn write(&self, received: ReceivedWrite<'_>) -> WriteResult {
         let ReceivedWrite { meta, write, .. } = received;
         let (mut skip_itinerary, mut waits) = (false, OUTAGE_WAITS);
-        while clock::now() < meta.deadline {
+        while clock::database_now() < meta.deadline {
             let error = match self.pipeline.write_records(&[received], skip_itinerary).await {
                 Ok(mut results) => {
                     OUTAGE.report_success();

@@ -18,7 +18,7 @@ pub(crate) use notifier::OutboxNotifier;
 use crate::rules::{Context, Event, InternalError, WriteError};
 use crate::state::TenantState;
 use crate::store::{self, Load, LoadRequest, Loaded, Locking};
-use chrono::{DateTime, Datelike, TimeDelta, Utc};
+use chrono::{DateTime, Datelike, Utc};
 use common::clock;
 use common::db::{Database, Query, RetryableTransaction, TxError};
 use common::limited;
@@ -238,15 +238,4 @@ impl From<InternalError> for TxError {
     fn from(error: InternalError) -> Self {
         Self::Abandoned(error.to_string())
     }
-}
-
-/// Converts `instant` from this machine's clock to the server's clock, which showed `server_time` shortly before this machine's
-/// showed `received`. That delay is not known and is ignored, so the result is never too late; it is too early by that delay.
-fn in_server_time(
-    instant: DateTime<Utc>,
-    server_time: Option<DateTime<Utc>>,
-    received: DateTime<Utc>,
-) -> DateTime<Utc> {
-    let ahead: TimeDelta = server_time.map_or_else(TimeDelta::zero, |server_time| server_time - received);
-    instant + ahead
 }

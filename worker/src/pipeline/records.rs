@@ -3,7 +3,7 @@
 //! Writes that wait together are one unit. A refused write does not change the state, so the others are committed
 //! without it. If the unit as a whole cannot be committed, the caller applies its writes one by one.
 
-use super::{Decision, Pipeline, UnitContext, UnitOfWork, in_server_time, refusal};
+use super::{Decision, Pipeline, UnitContext, UnitOfWork, refusal};
 use crate::record_body;
 use crate::rules::records::{self, Record, Write, WriteRequest};
 use crate::rules::{Cause, InternalError};
@@ -181,7 +181,7 @@ impl WriteUnit<'_> {
             Err(refusal) => return Ok(Err(refusal)),
         };
         let written = write.written(&loaded.states[&tenant], record)?;
-        let deadline = in_server_time(write.received.meta.deadline, loaded.server_time, unit_ctx.now);
+        let deadline = write.received.meta.deadline;
         closing.add(write, &written, deadline);
         Ok(Ok(written))
     }

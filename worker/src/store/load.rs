@@ -5,7 +5,6 @@ use super::{
     ErasedIdentities, LoadRequest, States, TenantErasures, clients, company, credits, discoveries,
     erased_identities, invoices, leads, ledger, locks, rosters, tenants,
 };
-use chrono::{DateTime, Utc};
 use common::db::{Query, TxError};
 use common::model::{ClientId, TenantId};
 use std::collections::HashSet;
@@ -53,8 +52,6 @@ pub(crate) struct Load {
 pub(crate) struct Loaded {
     /// The states of the unit's tenants.
     pub(crate) states: States,
-    /// The server's time at the load; `None` when no tenant was found.
-    pub(crate) server_time: Option<DateTime<Utc>>,
     /// The clients that are locked until the transaction ends.
     pub(crate) locked: HashSet<(TenantId, ClientId)>,
     /// The last erasure of each tenant of the unit that has erased people, and the key of the hashes.
@@ -114,11 +111,9 @@ impl Load {
     pub(crate) fn into_loaded(self, rows: Vec<Vec<Row>>) -> Result<Loaded, TxError> {
         let tenants = self.steps.iter().position(|step| *step == LoadStep::Tenants);
         let states = tenants.map(|at| tenants::states(&rows[at])).unwrap_or_default();
-        let server_time = tenants.and_then(|at| tenants::server_time(&rows[at]));
         let tenant_erasures = tenants.map(|at| tenants::erasures(&rows[at])).unwrap_or_default();
         let mut loaded = Loaded {
             states,
-            server_time,
             locked: HashSet::new(),
             tenant_erasures,
             erased_identities: ErasedIdentities::new(),

@@ -15,7 +15,7 @@ common::statements! {
     -- tenants.load
     SELECT t.tenant_id, t.slug, t.enquiry_prefix, t.discovery_enabled,
            EXISTS (SELECT FROM subscriptions s WHERE s.tenant_id = t.tenant_id AND s.removed_at IS NULL),
-           clock_timestamp(), e.last_erasure_at, e.sealed_key
+           e.last_erasure_at, e.sealed_key
     FROM unnest($1::uuid[]) AS w (tenant_id)
     CROSS JOIN LATERAL share_erasure_lock(w.tenant_id) AS e
     CROSS JOIN LATERAL (SELECT * FROM tenants t WHERE t.tenant_id = w.tenant_id LIMIT 1) AS t";
@@ -81,15 +81,10 @@ pub(crate) struct TenantErasures {
 /// The tenants that have erased people.
 pub(super) fn erasures(rows: &[Row]) -> Vec<(TenantId, TenantErasures)> {
     let read = |row: &Row| {
-        let (last_at, sealed_key) = (row.get::<_, Option<_>>(6)?, row.get::<_, Option<_>>(7)?);
+        let (last_at, sealed_key) = (row.get::<_, Option<_>>(5)?, row.get::<_, Option<_>>(6)?);
         Some((TenantId(row.get(0)), TenantErasures { last_at, sealed_key }))
     };
     rows.iter().filter_map(read).collect()
-}
-
-/// The server's time when it ran [`load`].
-pub(super) fn server_time(rows: &[Row]) -> Option<DateTime<Utc>> {
-    rows.first().map(|row| row.get(5))
 }
 
 /// Adds the rows of [`load_members`] to the states.
