@@ -211,7 +211,6 @@ CREATE FUNCTION pending_subscriptions(after_slot smallint, after_subscription uu
         WHERE s.tenant_id = page.tenant_id AND s.subscription_id = page.subscription_id LIMIT 1
     ) AS s
 $$;
-REVOKE ALL ON FUNCTION pending_subscriptions(smallint, uuid, bigint) FROM PUBLIC;
 COMMENT ON FUNCTION pending_subscriptions(smallint, uuid, bigint) IS
     'The next subscriptions after that slot and id which have pending deliveries, at most so many, each with the time of its first one and whether its deliveries wait. It reads two rows for each, whatever waits.';
 
