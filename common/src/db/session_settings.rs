@@ -10,8 +10,8 @@ use tokio_postgres::{Client, Error, SimpleQueryMessage};
 
 /// The statement timeout of a role, in milliseconds: as long as the longest of any pool. Ingest enforces its own, shorter ones.
 const ROLE_STATEMENT_TIMEOUT: &str = "30000";
-/// A client that stalls inside a transaction must not hold its locks forever. In milliseconds.
-const IDLE_IN_TRANSACTION: &str = "30000";
+/// A client that stalls inside a transaction, such as a worker that is frozen, must not hold its locks for long. In milliseconds.
+const IDLE_IN_TRANSACTION: &str = "10000";
 
 /// Settings of the planner for sessions whose statements find their rows by key.
 const PLANNER: [SessionSetting; 6] = [

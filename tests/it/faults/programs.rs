@@ -1,7 +1,8 @@
 //! Programs that are killed in a burst.
 
 use crate::burst;
-use tests::World;
+use tests::event::batch;
+use tests::{HttpClient, World, event};
 
 #[tokio::test]
 async fn a_worker_killed_and_restarted_in_a_burst_loses_and_repeats_nothing() {
@@ -52,4 +53,26 @@ async fn an_ingest_killed_in_a_burst_loses_nothing_that_is_resent() {
     .await;
     assert!(burst.refused() > 0, "no request was interrupted");
     burst.assert_applied_once(&world).await;
+}
+
+#[tokio::test]
+async fn a_frozen_worker_keeps_its_locks_for_ten_seconds_at_most() {
+    let mut world = World::start().await;
+    let named = |name: &str| event("contact.updated").email("ana@example.com").name(name);
+    world.accept(named("Ana")).await;
+    let other = world.database.connect().await;
+    other.batch_execute("BEGIN; UPDATE clients SET updated_at = now()").await.expect("no row is locked");
+    let (key, http) = (world.key.clone(), HttpClient::new(world.http().address()));
+    let frozen =
+        tokio::spawn(async move { http.send(&key.events(batch(&[named("Of the frozen worker")]))).await });
+    world.database.until_lock_wait().await;
+    world.workers[0].signal("STOP");
+    other.batch_execute("COMMIT").await.expect("a commit");
+    world.add_worker().await;
+    // Waits until the server has ended the transaction of the frozen worker, which has the row now.
+    assert_eq!(world.result(named("Anna")).await["status"], "accepted");
+    world.workers[0].signal("CONT");
+    assert_eq!(frozen.await.expect("a response").status, 200, "its message was applied after all");
+    let names = "SELECT count(*) FROM clients WHERE name IN ('Anna', 'Of the frozen worker')";
+    assert_eq!(world.database.count(names).await, 1);
 }
