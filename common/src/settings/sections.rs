@@ -92,8 +92,11 @@ impl Section for BrokerSettings {
             return Err(error("CONNECT_RETENTION_DEAD_LETTERS", "must be off or at most 49d"));
         }
         // RabbitMQ keeps these names for itself, and would refuse every declaration.
-        if prefix.starts_with("amq.") {
-            return Err(error("CONNECT_QUEUE_PREFIX", "must not begin with 'amq.', which RabbitMQ reserves"));
+        if prefix == "amq" || prefix.starts_with("amq.") {
+            return Err(error(
+                "CONNECT_QUEUE_PREFIX",
+                "must not be 'amq' or begin with 'amq.', which RabbitMQ reserves",
+            ));
         }
         Ok(Self {
             urls,
@@ -217,6 +220,15 @@ mod tests {
         assert!(of(" ").unwrap().url.is_none());
         for bad in ["localhost:4318", "grpc://localhost:4317", "http://", "/v1"] {
             assert!(of(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_that_rabbitmq_reserves_are_no_prefix() {
+        for (prefix, is_usable) in [("amq", false), ("amq.x", false), ("amqp", true), ("x.amq", true)] {
+            let settings = [("AMQP_URL", "amqp://localhost"), ("CONNECT_QUEUE_PREFIX", prefix)];
+            let read = BrokerSettings::from_env(&Environment::from_pairs(&settings));
+            assert_eq!(read.is_ok(), is_usable, "{prefix}: {:?}", read.err());
         }
     }
 
