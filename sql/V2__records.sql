@@ -355,7 +355,7 @@ COMMENT ON COLUMN timeline.occurred_at IS
 COMMENT ON COLUMN timeline.origin IS
     'Emitting system, as the event says it, up to 100 characters; for a POST /leads as in D24.';
 COMMENT ON COLUMN timeline.actor_key IS
-    'The actor''s email in its compared form (D37), by which an erasure finds a person on a company''s timeline; null without one, and for a POST /leads.';
+    'The actor''s email in its compared form (D37), by which an erasure finds a person on a company''s timeline; null without one, on a person''s own timeline, and for a POST /leads.';
 COMMENT ON COLUMN timeline.payload IS
     'As sent, hence json and not jsonb; null where the event had none. The body of a POST /leads.';
 
