@@ -28,7 +28,7 @@ pub(crate) async fn everywhere(view: View<'_>) -> Result<Response, Failure> {
 async fn page(view: View<'_>, tenant: Option<&str>, path: &str) -> Result<Response, Failure> {
     let id = view.request.query.as_sent("id");
     let with_emails = view.may(Role::Admin);
-    let steps = if text::is_blank(id) || id.len() > ID_MAX {
+    let steps = if text::is_blank(id) || id.chars().count() > ID_MAX {
         Vec::new()
     } else {
         find(view.client(), &FindQuery { tenant, id, with_emails }).await?
