@@ -27,7 +27,8 @@ async fn a_worker_a_minute_ahead_and_a_dispatcher_ten_minutes_behind_lose_nothin
     let dispatcher = shifted("connect-dispatcher", "-600").await;
     assert_eq!(dispatcher.until_unready().await["checks"]["clock"], json!(false));
 
-    let response = post(&world, "/leads", json!({"client": {"email": "ana@example.com", "name": "Ana"}})).await;
+    let response =
+        post(&world, "/leads", json!({"contact": {"email": "ana@example.com", "name": "Ana"}})).await;
     assert_eq!(response.status, 201, "{response:?}");
     let webhook = &receiver.wait_for(1).await[0];
     assert_eq!(webhook.verify(text(&subscription["secret"])), Ok(()), "receivers refuse old signatures");
