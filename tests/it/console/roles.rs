@@ -6,15 +6,15 @@ use tests::HttpRequest;
 
 /// A route, as the console's own tests list it.
 #[derive(Deserialize)]
-struct Route {
-    method: String,
-    path: String,
-    role: String,
+pub(super) struct Route {
+    pub(super) method: String,
+    pub(super) path: String,
+    pub(super) role: String,
 }
 
 const RANKS: [&str; 3] = ["viewer", "admin", "operator"];
 
-fn routes() -> Vec<Route> {
+pub(super) fn routes() -> Vec<Route> {
     serde_json::from_str(include_str!("../../vectors/console-routes.json")).expect("the list of routes")
 }
 

@@ -2,9 +2,9 @@
 
 use crate::access::SameOrigin;
 use crate::app::App;
+use crate::contacts::Contacts;
 use crate::failure::Failure;
 use crate::fields::Fields;
-use crate::format::without_contacts;
 use crate::request::Request;
 use crate::response::redirect;
 use admin::AdminError;
@@ -60,9 +60,18 @@ impl<'a> Context<'a> {
         self.session.role() >= role
     }
 
-    /// A text that partners wrote, with contact data masked for viewers.
-    pub(crate) fn text(&self, text: &str) -> String {
-        if self.may(Role::Admin) { text.to_owned() } else { without_contacts(text) }
+    /// Whether the person sees contact data. Discovery records, messages and bodies may contain it in any form, so pages load them for
+    /// nobody else.
+    pub(crate) fn sees_contacts(&self) -> bool {
+        self.may(Role::Admin)
+    }
+
+    /// What was loaded, as the person may see it. A page shows nothing about people that has not passed here.
+    pub(crate) fn shown<T: Contacts>(&self, mut loaded: T) -> T {
+        if !self.sees_contacts() {
+            loaded.mask();
+        }
+        loaded
     }
 
     /// The path of a page of the tenant, `path` below its start page.

@@ -60,68 +60,9 @@ pub(crate) fn number(value: i64) -> String {
     if value < 0 { format!("\u{2212}{text}") } else { text }
 }
 
-/// Digits from which on a number is masked like a phone number.
-const PHONE_DIGITS: usize = 7;
-
-/// A contact address that viewers do not see in full: `a***@example.com`, or the last two digits of a phone number.
-pub(crate) fn masked(contact: &str) -> String {
-    match contact.split_once('@') {
-        Some((name, domain)) => format!("{}***@{domain}", name.chars().take(1).collect::<String>()),
-        None => {
-            let count = contact.chars().count();
-            format!("***{}", contact.chars().skip(count.saturating_sub(2)).collect::<String>())
-        }
-    }
-}
-
-/// A text that partners wrote, such as the title of an enquiry, which may be named after an email or a phone number, with these
-/// masked.
-pub(crate) fn without_contacts(text: &str) -> String {
-    let mut shown: Vec<String> = Vec::new();
-    let mut numbers: Vec<&str> = Vec::new();
-    for word in text.split_whitespace() {
-        if is_number(word) {
-            numbers.push(word);
-            continue;
-        }
-        shown.extend(number_or_masked(&mut numbers));
-        shown.push(if word.contains('@') { masked(word) } else { word.to_owned() });
-    }
-    shown.extend(number_or_masked(&mut numbers));
-    shown.join(" ")
-}
-
-/// Whether a word may be a part of a phone number.
-fn is_number(word: &str) -> bool {
-    let is_part = |c: char| c.is_numeric() || "+-()./".contains(c);
-    word.chars().any(char::is_numeric) && word.chars().all(is_part)
-}
-
-/// The words that were collected, masked if they have as many digits as a phone number.
-fn number_or_masked(words: &mut Vec<&str>) -> Option<String> {
-    let text = std::mem::take(words).join(" ");
-    let digits = text.chars().filter(|c| c.is_numeric()).count();
-    let text = if digits >= PHONE_DIGITS { masked(&text) } else { text };
-    (!text.is_empty()).then_some(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn texts_of_partners_show_no_contacts() {
-        for (text, shown) in [
-            ("Enquiry from ana@example.com", "Enquiry from a***@example.com"),
-            ("Enquiry from ०७१२३४५६७८", "Enquiry from ***७८"),
-            ("Call +44 20 7946 0018 soon", "Call ***18 soon"),
-            ("(020)7946-0018", "***18"),
-            ("Ten days in Kerala, 2 adults", "Ten days in Kerala, 2 adults"),
-            ("Goa 2026", "Goa 2026"),
-        ] {
-            assert_eq!(without_contacts(text), shown);
-        }
-    }
 
     #[test]
     fn times_are_told_in_their_largest_unit() {
@@ -146,12 +87,5 @@ mod tests {
         assert_eq!(number(0), "0");
         assert_eq!(number(1_234_567), "1\u{2009}234\u{2009}567");
         assert_eq!(number(-1_000), "\u{2212}1\u{2009}000");
-    }
-
-    #[test]
-    fn contacts_are_masked() {
-        assert_eq!(masked("ana@example.com"), "a***@example.com");
-        assert_eq!(masked("+44 20 7946 0018"), "***18");
-        assert_eq!(masked("7"), "***7");
     }
 }

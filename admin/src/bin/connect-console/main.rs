@@ -7,6 +7,7 @@
 
 mod access;
 mod app;
+mod contacts;
 mod context;
 mod cookies;
 mod dispatch;

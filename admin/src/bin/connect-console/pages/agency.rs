@@ -34,10 +34,12 @@ pub(super) async fn with_faults(
     faults: &Faults,
 ) -> Result<Response, Failure> {
     let tenant = view.tenant()?;
-    let after = view.request.query.get("members-after");
+    // The name of a page is an email.
+    let after = if view.sees_contacts() { view.request.query.get("members-after") } else { "" };
     let mut members = tenants::list_members(view.client(), &tenant.slug, after, MEMBERS + 1).await?;
     let has_more = members.len() > MEMBERS as usize;
     members.truncate(MEMBERS as usize);
+    let members = view.shown(members);
     let months = tenants::usage_of_last_months(view.client(), tenant.id, MONTHS).await?;
     let content = html! {
         (summary(faults))
@@ -96,7 +98,9 @@ fn members_section(
                 tbody { @for member in members { (member_row(view, member)) } }
             } }
         }
-        @if let Some(last) = members.last().filter(|_| has_more) {
+        @if has_more && !view.sees_contacts() {
+            p.soft { "The first " (MEMBERS) " are shown to viewers." }
+        } @else if let Some(last) = members.last().filter(|_| has_more) {
             p { a.button.plain href=(with_query(&view.tenant_path("/settings"), &[("members-after", &last.email)])) { "More members" } }
         }
         @if view.may(Role::Admin) {

@@ -1,10 +1,10 @@
-//! A client with enquiries, discovery records and timeline, read only. Viewers see masked contact data.
+//! A client with enquiries, discovery records and timeline, read only.
 
+use crate::contacts::MASK;
 use crate::context::View;
 use crate::failure::Failure;
-use crate::format::{masked, time};
+use crate::format::time;
 use crate::layout;
-use admin::console::Role;
 use admin::views::{self, ClientLead, Discovery, ShownClient, TimelineEntry};
 use maud::{Markup, html};
 use warp::reply::Response;
@@ -14,48 +14,46 @@ const SHOWN: u32 = 100;
 
 pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
     let (slug, id) = (view.tenant()?.slug.as_str(), view.id()?);
-    let shown = views::client(view.client(), slug, id).await?;
-    let leads = views::leads_of(view.client(), slug, id, SHOWN).await?;
-    let discoveries = views::discoveries(view.client(), slug, id, SHOWN).await?;
-    let timeline = views::timeline(view.client(), slug, id, SHOWN).await?;
-    let sees_contacts = view.may(Role::Admin);
-    // A client without a name is named after its email or phone.
-    let title = view.text(&shown.name);
+    let shown = view.shown(views::client(view.client(), slug, id).await?);
+    let leads = view.shown(views::leads_of(view.client(), slug, id, SHOWN).await?);
+    let discoveries = if view.sees_contacts() {
+        views::discoveries(view.client(), slug, id, SHOWN).await?.items
+    } else {
+        Vec::new()
+    };
+    let timeline = view.shown(views::timeline(view.client(), slug, id, SHOWN).await?);
     let content = html! {
-        (facts(&shown, sees_contacts, &view.text(shown.external_id.as_deref().unwrap_or("-"))))
+        (facts(&shown))
+        @if !view.sees_contacts() {
+            p.soft { "Contact data is masked for viewers. They see no payloads and discovery records, because these contain it." }
+        }
         h2 { "Enquiries" }
         @if leads.items.is_empty() { p.soft { "There is no enquiry." } } @else { (lead_list(&view, &leads.items)) }
-        @if !discoveries.items.is_empty() && sees_contacts {
+        @if !discoveries.is_empty() {
             h2 { "Discovery" }
-            @for discovery in discoveries.items.iter().rev() { (discovery_section(discovery)) }
+            @for discovery in discoveries.iter().rev() { (discovery_section(discovery)) }
         }
         h2 { "Timeline" }
         @if timeline.items.is_empty() { p.soft { "There is no event." } }
-        @else { ol.timeline { @for entry in timeline.items.iter().rev() { (entry_item(&view, entry, sees_contacts)) } } }
+        @else { ol.timeline { @for entry in timeline.items.iter().rev() { (entry_item(&view, entry)) } } }
         @if timeline.is_cut { p.soft { "The newest " (SHOWN) " are shown." } }
     };
-    Ok(layout::page(&view, &title, &content))
+    Ok(layout::page(&view, &shown.name, &content))
 }
 
-fn facts(shown: &ShownClient, sees_contacts: bool, external_id: &str) -> Markup {
-    let contact = |contact: &Option<String>| match contact {
-        Some(contact) if sees_contacts => contact.clone(),
-        Some(contact) => masked(contact),
-        None => "-".to_owned(),
-    };
+fn facts(shown: &ShownClient) -> Markup {
     html! {
         dl {
-            dt { "Email" } dd { bdi { (contact(&shown.email)) } }
-            dt { "Phone" } dd { (contact(&shown.phone)) }
+            dt { "Email" } dd { bdi { (shown.email.as_deref().unwrap_or("-")) } }
+            dt { "Phone" } dd { (shown.phone.as_deref().unwrap_or("-")) }
             dt { "Company" } dd { bdi { (shown.company.as_deref().unwrap_or("-")) } }
-            dt { "External id" } dd { bdi { (external_id) } }
+            dt { "External id" } dd { bdi { (shown.external_id.as_deref().unwrap_or("-")) } }
             dt { "Type" } dd { (shown.client_type) }
             dt { "Marketing" } dd { (if shown.marketing_opt_in { "agreed" } else { "not agreed" }) }
             dt { "Id" } dd { code data-copy { (shown.id) } }
             dt { "Created" } dd { (time(shown.created_at)) }
             dt { "Changed" } dd { (time(shown.updated_at)) }
         }
-        @if !sees_contacts { p.soft { "Contact data is masked for viewers." } }
     }
 }
 
@@ -63,7 +61,7 @@ fn lead_list(view: &View<'_>, leads: &[ClientLead]) -> Markup {
     html! {
         ul {
             @for lead in leads.iter().rev() {
-                li { a href=(view.tenant_path(&format!("/leads/{}", lead.id))) { (lead.enquiry_number) } " " bdi { (view.text(&lead.title)) } ", " (lead.stage) }
+                li { a href=(view.tenant_path(&format!("/leads/{}", lead.id))) { (lead.enquiry_number) } " " bdi { (lead.title) } ", " (lead.stage) }
             }
         }
     }
@@ -82,13 +80,15 @@ fn discovery_section(discovery: &Discovery) -> Markup {
     }
 }
 
-fn entry_item(view: &View<'_>, entry: &TimelineEntry, sees_contacts: bool) -> Markup {
+fn entry_item(view: &View<'_>, entry: &TimelineEntry) -> Markup {
     let find = crate::fields::with_query(&view.tenant_path("/find"), &[("id", &entry.event_id)]);
     html! {
         li {
             span.stage { (entry.event_type) } " " (time(entry.occurred_at)) " from " bdi { (entry.origin) }
-            div.soft { a href=(find) { code { (entry.event_id) } } }
-            @if let Some(payload) = entry.payload.as_ref().filter(|_| sees_contacts) {
+            div.soft {
+                @if entry.event_id.contains(MASK) { code { (entry.event_id) } } @else { a href=(find) { code { (entry.event_id) } } }
+            }
+            @if let Some(payload) = &entry.payload {
                 details { summary { "Payload" } pre.wrapped { code { (payload.get()) } } }
             }
         }

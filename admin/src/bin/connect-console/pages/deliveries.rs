@@ -52,7 +52,7 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
     let tenant = view.tenant()?;
     let filter = parse_filter(&view.request.query);
     let receivers = subscriptions::list(view.client(), &tenant.slug, None, u32::MAX).await?.items;
-    let listed = deliveries::page(view.client(), tenant.id, &filter.selected, PAGE).await?;
+    let listed = view.shown(deliveries::page(view.client(), tenant.id, &filter.selected, PAGE).await?);
     let base = view.tenant_path("/deliveries");
     let can_replay =
         matches!(filter.selected.state, Some(DeliveryState::DeadLettered | DeliveryState::Delivered));
@@ -152,8 +152,12 @@ pub(super) async fn find(client: &Client, tenant: TenantId, id: &str) -> Result<
 }
 
 pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
-    let delivery = find(view.client(), view.tenant()?.id, view.id()?).await?;
-    let envelope = deliveries::envelope(view.client(), delivery.tenant, delivery.event_id).await?;
+    let delivery = view.shown(find(view.client(), view.tenant()?.id, view.id()?).await?);
+    let envelope = if view.sees_contacts() {
+        deliveries::envelope(view.client(), delivery.tenant, delivery.event_id).await?
+    } else {
+        None
+    };
     let can_replay = matches!(delivery.state, DeliveryState::DeadLettered | DeliveryState::Delivered);
     let content = html! {
         (facts(&view, &delivery))
@@ -169,9 +173,9 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
         @for (number, attempt) in (1..).zip(&delivery.attempts) { (attempt_section(number, attempt)) }
         h2 { "Body" }
         @match envelope {
-            Some(envelope) if view.may(Role::Admin) => { pre role="group" aria-label="Body" tabindex="0" { code { (envelope) } } }
-            Some(_) => { p { "Only administrators see the body, because it contains contact data." } }
-            None => { p { "The event is no longer stored." } }
+            Some(envelope) => { pre role="group" aria-label="Body" tabindex="0" { code { (envelope) } } }
+            None if view.sees_contacts() => { p { "The event is no longer stored." } }
+            None => { p { "Only administrators see the body and what the receiver responded, because both may contain contact data." } }
         }
     };
     let title = delivery.event_type.as_deref().unwrap_or("Delivery");

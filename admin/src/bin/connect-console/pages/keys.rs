@@ -56,7 +56,7 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
     let query = &view.request.query;
     let is_revoked = query.get("state") == "revoked";
     let filter = KeyFilter { is_revoked: Some(is_revoked), before: query.optional("before") };
-    let listed = keys::list(view.client(), &view.tenant()?.slug, filter, PAGE).await?;
+    let listed = view.shown(keys::list(view.client(), &view.tenant()?.slug, filter, PAGE).await?);
     let base = with_query(&view.tenant_path("/keys"), &[("state", if is_revoked { "revoked" } else { "" })]);
     let next = listed.items.first().filter(|_| listed.is_cut).map(|key| key.prefix.as_str());
     let content = html! {
@@ -126,7 +126,7 @@ pub(super) async fn with_faults(
     typed: Option<&Fields>,
     faults: &Faults,
 ) -> Result<Response, Failure> {
-    let key = keys::find_in(view.client(), view.tenant()?.id, view.id()?).await?;
+    let key = view.shown(keys::find_in(view.client(), view.tenant()?.id, view.id()?).await?);
     let path = |action: &str| view.tenant_path(&format!("/keys/{}{action}", key.prefix));
     let content = html! {
         (facts(&view, &key))

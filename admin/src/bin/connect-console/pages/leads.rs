@@ -4,7 +4,6 @@ use crate::context::View;
 use crate::failure::Failure;
 use crate::format::time;
 use crate::layout;
-use admin::console::Role;
 use admin::views::{self, InboxMessage, Invoice, PipelineLead};
 use maud::{Markup, html};
 use serde_json::value::RawValue;
@@ -15,27 +14,25 @@ const SHOWN: u32 = 100;
 
 pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
     let (slug, id) = (view.tenant()?.slug.as_str(), view.id()?);
-    let shown = views::lead(view.client(), slug, id).await?;
-    let bookings = views::invoices(view.client(), slug, id, SHOWN).await?;
-    let inbox = views::inbox(view.client(), slug, id, SHOWN).await?;
+    let shown = view.shown(views::lead(view.client(), slug, id).await?);
+    let bookings = view.shown(views::invoices(view.client(), slug, id, SHOWN).await?);
+    let inbox = if view.sees_contacts() {
+        Some(views::inbox(view.client(), slug, id, SHOWN).await?.items)
+    } else {
+        None
+    };
     let content = html! {
         (facts(&view, &shown))
         h2 { "Bookings" }
         @if bookings.items.is_empty() { p.soft { "There is no booking." } } @else { (booking_table(&bookings.items)) }
         h2 { "Inbox thread" }
-        @if !view.may(Role::Admin) {
-            p { "Only administrators see messages, because they contain contact data." }
-        } @else if inbox.items.is_empty() {
-            p.soft { "There is no message." }
-        } @else {
-            ol.timeline { @for message in inbox.items.iter().rev() { (message_item(message)) } }
+        @match inbox {
+            None => { p { "Only administrators see messages and marketing data, because they contain contact data." } }
+            Some(inbox) if inbox.is_empty() => { p.soft { "There is no message." } }
+            Some(inbox) => { ol.timeline { @for message in inbox.iter().rev() { (message_item(message)) } } }
         }
     };
-    Ok(layout::page(
-        &view,
-        &format!("{} {}", shown.lead.enquiry_number, view.text(&shown.lead.title)),
-        &content,
-    ))
+    Ok(layout::page(&view, &format!("{} {}", shown.lead.enquiry_number, shown.lead.title), &content))
 }
 
 fn facts(view: &View<'_>, shown: &PipelineLead) -> Markup {
@@ -46,8 +43,8 @@ fn facts(view: &View<'_>, shown: &PipelineLead) -> Markup {
             dt { "Client" } dd { a href=(view.tenant_path(&format!("/clients/{}", lead.client_id))) { "Show the client" } }
             dt { "Owner" } dd { bdi { (lead.owner.as_ref().map_or("-", |owner| owner.name.as_str())) } }
             dt { "Follow-up" } dd { (if lead.follow_up { "yes" } else { "no" }) }
-            dt { "Destination" } dd { bdi { (view.text(lead.brief.destination.as_deref().unwrap_or("not stated"))) } }
-            dt { "External id" } dd { bdi { (view.text(lead.external_id.as_deref().unwrap_or("-"))) } }
+            dt { "Destination" } dd { bdi { (lead.brief.destination.as_deref().unwrap_or("not stated")) } }
+            dt { "External id" } dd { bdi { (lead.external_id.as_deref().unwrap_or("-")) } }
             dt { "Id" } dd { code data-copy { (lead.id) } }
             dt { "Opened" } dd { (time(lead.created_at)) }
             dt { "Changed" } dd { (time(lead.updated_at)) }
@@ -59,7 +56,7 @@ fn facts(view: &View<'_>, shown: &PipelineLead) -> Markup {
                 }
             }
             @if let Some(attribution) = &shown.attribution {
-                dt { "Marketing" } dd { code { (view.text(attribution.get())) } }
+                dt { "Marketing" } dd { code { (attribution.get()) } }
             }
         }
     }

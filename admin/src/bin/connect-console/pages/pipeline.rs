@@ -18,7 +18,7 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
         stage: Stage::parse(query.get("stage")),
         campaign: query.optional("campaign").map(str::to_owned),
     };
-    let listed = views::pipeline(view.client(), &view.tenant()?.slug, &filter, SHOWN).await?;
+    let listed = view.shown(views::pipeline(view.client(), &view.tenant()?.slug, &filter, SHOWN).await?);
     let content = html! {
         (filter_form(&view, &filter))
         @if listed.items.is_empty() {
@@ -62,7 +62,7 @@ fn table(view: &View<'_>, leads: &[PipelineLead]) -> Markup {
                 @for PipelineLead { lead, .. } in leads.iter().rev() {
                     tr {
                         th scope="row" { a href=(view.tenant_path(&format!("/leads/{}", lead.id))) { (lead.enquiry_number) } }
-                        td { bdi { (view.text(&lead.title)) } }
+                        td { bdi { (lead.title) } }
                         td { (lead.stage.as_str()) }
                         td { bdi { (lead.owner.as_ref().map_or("-", |owner| owner.name.as_str())) } }
                         td { (if lead.follow_up { "yes" } else { "no" }) }

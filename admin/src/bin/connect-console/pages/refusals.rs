@@ -19,7 +19,7 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
     let query = &view.request.query;
     // The name of a key of another agency is as unknown as one that does not exist.
     let key = match query.optional("key") {
-        Some(prefix) => Some(keys::find_in(view.client(), tenant.id, prefix).await?),
+        Some(prefix) => Some(view.shown(keys::find_in(view.client(), tenant.id, prefix).await?)),
         None => None,
     };
     let prefix = key.as_ref().map(|key| key.prefix.as_str());

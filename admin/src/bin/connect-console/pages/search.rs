@@ -4,7 +4,6 @@ use crate::context::View;
 use crate::failure::Failure;
 use crate::format::time;
 use crate::layout;
-use admin::console::Role;
 use admin::find::{FindQuery, FoundStep, find};
 use chrono::TimeDelta;
 use common::model::text;
@@ -27,11 +26,11 @@ pub(crate) async fn everywhere(view: View<'_>) -> Result<Response, Failure> {
 
 async fn page(view: View<'_>, tenant: Option<&str>, path: &str) -> Result<Response, Failure> {
     let id = view.request.query.as_sent("id");
-    let with_emails = view.may(Role::Admin);
+    let with_emails = view.sees_contacts();
     let steps = if text::is_blank(id) || id.chars().count() > ID_MAX {
         Vec::new()
     } else {
-        find(view.client(), &FindQuery { tenant, id, with_emails }).await?
+        view.shown(find(view.client(), &FindQuery { tenant, id, with_emails }).await?)
     };
     let content = html! {
         (form(path, id, with_emails))
