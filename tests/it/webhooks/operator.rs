@@ -59,7 +59,8 @@ async fn a_dispatcher_is_ready_while_the_database_is_available_with_or_without_a
         eventually(&format!("postgres {postgres}"), MAX_WAIT, async || {
             let response = dispatcher.operator_get("/readyz").await.map_err(|error| format!("{error:?}"))?;
             let checks = &response.json()["checks"];
-            let expected = json!({"master_key": postgres, "postgres": postgres, "slots": postgres});
+            let expected =
+                json!({"clock": true, "master_key": postgres, "postgres": postgres, "slots": postgres});
             let all = if postgres { 200 } else { 503 };
             if (response.status, checks) == (all, &expected) { Ok(()) } else { Err(format!("{response:?}")) }
         })
