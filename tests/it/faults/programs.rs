@@ -59,7 +59,7 @@ async fn an_ingest_killed_in_a_burst_loses_nothing_that_is_resent() {
 async fn a_frozen_worker_keeps_its_locks_for_ten_seconds_at_most() {
     let mut world = World::start().await;
     let named = |name: &str| event("contact.updated").email("ana@example.com").name(name);
-    world.accept(named("Ana")).await;
+    world.accept(event("contact.identified").email("ana@example.com").name("Ana")).await;
     let other = world.database.connect().await;
     other.batch_execute("BEGIN; UPDATE clients SET updated_at = now()").await.expect("no row is locked");
     let (key, http) = (world.key.clone(), HttpClient::new(world.http().address()));
