@@ -35,9 +35,6 @@ pub trait Observer {
 
     /// The step has ended after so many items, which may be less than the total.
     fn end(&mut self, _done: u64) {}
-
-    /// The settings allow receivers with private addresses, which is for tests only.
-    fn allows_private_receivers(&mut self) {}
 }
 
 /// For callers that show no progress.

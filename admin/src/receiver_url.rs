@@ -9,8 +9,19 @@ use tokio::net::lookup_host;
 
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Parses the URL, and checks its host and all addresses that the host resolves to. The error says why it is refused.
-pub(crate) async fn check_receiver(text: &str, egress: &EgressSettings) -> Result<ReceiverUrl, AdminError> {
+/// The URL of a receiver that was checked. Only [`check_receiver`] makes one.
+#[derive(Debug)]
+pub struct CheckedReceiver(ReceiverUrl);
+
+impl CheckedReceiver {
+    pub(crate) fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
+/// Parses the URL, and checks its host and all addresses that the host resolves to. The error says why it is refused. It waits for
+/// the name service for up to ten seconds, so a caller holds no connection of a pool meanwhile.
+pub async fn check_receiver(text: &str, egress: &EgressSettings) -> Result<CheckedReceiver, AdminError> {
     let wrong = |what: &str| AdminError::ReceiverRefused(format!("url {what}"));
     let url = ReceiverUrl::parse(text).map_err(wrong)?;
     let refused = |address| egress.check_address(address).map_err(|why| RefusedAddress { address, why });
@@ -24,7 +35,7 @@ pub(crate) async fn check_receiver(text: &str, egress: &EgressSettings) -> Resul
                 .map_err(|source| AdminError::ReceiverNotPublic { host: name.to_string(), source })?;
         }
     }
-    Ok(url)
+    Ok(CheckedReceiver(url))
 }
 
 async fn resolve(name: &str, port: u16) -> Result<Vec<IpAddr>, String> {

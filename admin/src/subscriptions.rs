@@ -5,31 +5,29 @@ mod test_event;
 use crate::audit::{Actor, AuditAction, record};
 use crate::deliveries::first_id;
 use crate::input::{EventTypes, Rotation};
-use crate::receiver_url::check_receiver;
+pub use crate::receiver_url::{CheckedReceiver, check_receiver};
 pub use crate::store::receiver_health::ReceiverHealth;
 use crate::store::subscriptions::SubscriptionRow;
 pub use crate::store::subscriptions::{Subscription, SubscriptionState};
-use crate::{AdminError, Newest, Observer, secrets, store, tenants, transact};
+use crate::{AdminError, Newest, secrets, store, tenants, transact};
 use chrono::TimeDelta;
 use common::clock;
-use common::egress::EgressSettings;
 use common::model::TenantId;
 use common::sealed::{MasterKeys, Secret, subscription_binding, subscription_url_binding};
 use common::settings::Bound;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::HashMap;
 pub use test_event::{TestEvent, send_test, wait_for_test};
 use tokio_postgres::{Client, GenericClient, Transaction};
 use uuid::Uuid;
 
 /// A subscription to be created.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug)]
 pub struct NewSubscription {
     /// Slug of the tenant.
     pub tenant: String,
-    /// URL of the receiver: `https://` with a public address (D27).
-    pub url: String,
+    /// The receiver: `https://` with a public address (D27).
+    pub receiver: CheckedReceiver,
     /// Prefix of the receiving system's API key: events caused by the key's own calls are not sent to it.
     pub key: Option<String>,
     /// Event types to deliver; `None` for all.
@@ -45,15 +43,13 @@ pub struct SubscriptionSecret {
     pub secret: String,
 }
 
-/// Creates a subscription, after its receiver was checked. Resolves the name of the receiver's host. Refused if the tenant has as many
-/// as `bound` allows.
+/// Creates a subscription. Refused if the tenant has as many as `bound` allows.
 pub async fn create(
     client: &mut Client,
     actor: &Actor,
     master_keys: &MasterKeys,
-    (egress, bound): (&EgressSettings, Bound),
+    bound: Bound,
     new: &NewSubscription,
-    observer: &mut impl Observer,
 ) -> Result<SubscriptionSecret, AdminError> {
     secrets::verify_master_keys(client, master_keys).await?;
     let tenant = tenants::find(&*client, &new.tenant).await?;
@@ -62,20 +58,17 @@ pub async fn create(
     {
         return Err(AdminError::KeyNotActive(prefix.clone()));
     }
-    if egress.allow_private {
-        observer.allows_private_receivers();
-    }
-    let url = check_receiver(&new.url, egress).await?;
+    let url = new.receiver.as_str();
     let (id, secret) = (Uuid::now_v7(), secrets::new_secret("whsec_")?);
     let secret_sealed = secrets::seal(master_keys, &secret, &subscription_binding(tenant, id))?;
-    let whole = Secret::new(url.as_str().to_owned());
+    let whole = Secret::new(url.to_owned());
     let url_sealed = secrets::seal(master_keys, &whole, &subscription_url_binding(tenant, id))?;
     let events = new.events.as_ref().map(EventTypes::names);
     let row = SubscriptionRow {
         tenant,
         id,
         key: new.key.as_deref(),
-        url: url.as_str(),
+        url,
         events: events.as_deref(),
         secret_sealed: &secret_sealed,
         url_sealed: &url_sealed,

@@ -50,7 +50,17 @@ async fn an_unavailable_server_is_a_page_that_says_so() {
     let console = ConsoleWorld::of(World::with().ingests(0).workers(0).through_proxies()).await;
     let operator = console.operator().await;
     let proxies = console.world.proxies();
-    proxies.broker.reset_connections();
+    // More requests wait for the broker than there are connections to the database.
+    proxies.broker.stall();
+    let waiting = futures_util::future::join_all((0..8).map(|_| operator.get("/queues")));
+    let others = async {
+        for _ in 0..20 {
+            assert_eq!(operator.get("/agencies/acme").await.status, 200, "pages without the broker work");
+        }
+        proxies.broker.reset_connections();
+    };
+    let (waiting, ()) = futures_util::future::join(waiting, others).await;
+    assert!(waiting.iter().all(|response| response.status == 503), "{waiting:?}");
     let response = operator.get("/queues").await;
     assert_eq!(response.status, 503, "{}", body(&response));
     assert!(body(&response).contains("Temporarily unavailable") && response.header("retry-after") == "5");

@@ -2,9 +2,9 @@
 
 use crate::failure::Failure;
 use crate::openid_connect::Provider;
-use crate::pages::sign_in::openid_connect::CallbacksUnderWay;
 use crate::proxy::Proxy;
 use crate::sign_in_limit::SignInLimit;
+use crate::under_way::UnderWay;
 use admin::console::GroupRoles;
 use common::broker::OperatorConnection;
 use common::db::Database;
@@ -32,7 +32,9 @@ pub(crate) struct App {
     pub(crate) link_sign_ins: SignInLimit,
     /// Callbacks of the provider, by state.
     pub(crate) callbacks: SignInLimit,
-    pub(crate) callbacks_under_way: CallbacksUnderWay,
+    pub(crate) callbacks_under_way: UnderWay,
+    /// Checks of the receivers of new subscriptions, by agency.
+    pub(crate) receiver_checks: UnderWay,
     /// Sign-ins by the name that the provider or the proxy verified.
     pub(crate) verified_sign_ins: SignInLimit,
     pub(crate) broker: ConsoleBroker,

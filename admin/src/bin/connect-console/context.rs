@@ -11,6 +11,7 @@ use admin::AdminError;
 use admin::audit::Actor;
 use admin::console::{FormResult, Role, SentForm, Session};
 use admin::tenants::Tenant;
+use common::db::Client as PooledClient;
 use std::ops::Deref;
 use tokio_postgres::Client;
 use warp::reply::Response;
@@ -109,7 +110,7 @@ impl<'a> Deref for View<'a> {
 /// A change by somebody who may make it. There is no other way to the exclusive use of the database that changes need.
 pub(crate) struct Change<'a> {
     context: Context<'a>,
-    client: &'a mut Client,
+    client: PooledClient,
     actor: Actor,
     form: Fields,
     sent: SentForm,
@@ -120,22 +121,35 @@ impl<'a> Change<'a> {
     pub(crate) fn new(
         _proof: SameOrigin,
         context: Context<'a>,
-        client: &'a mut Client,
+        client: PooledClient,
         form: Fields,
         sent: SentForm,
     ) -> Self {
         Self { context, client, actor: context.session.identity.actor(context.session.method), form, sent }
     }
 
+    /// Waits for something outside of the database. The connection is given back meanwhile: a few people who wait for a name service
+    /// would otherwise leave none to others.
+    pub(crate) async fn without_database<T>(
+        self,
+        waited: impl Future<Output = T>,
+    ) -> Result<(Self, T), Failure> {
+        let Self { context, client, actor, form, sent } = self;
+        drop(client);
+        let output = waited.await;
+        let client = context.app.database.client().await?;
+        Ok((Self { context, client, actor, form, sent }, output))
+    }
+
     /// Runs the operation that the form asks for, and redirects to the page at `path`, which says what was done.
     pub(crate) async fn run<T>(
-        self,
+        mut self,
         path: String,
         operation: impl AsyncFnOnce(&mut Client, &Actor) -> Result<T, AdminError>,
     ) -> Result<Response, Failure> {
         let page = redirect(&path);
         let actor = self.actor.with_form(&self.sent, FormResult { page: path, heading: None });
-        operation(self.client, &actor).await?;
+        operation(&mut self.client, &actor).await?;
         Ok(page)
     }
 
@@ -143,17 +157,17 @@ impl<'a> Change<'a> {
     /// sent again, that page leads to the one at `path`, in which `{target}` stands for what the operation makes.
     pub(crate) fn secret_operation(&mut self, heading: &str, path: String) -> (&mut Client, Actor) {
         let result = FormResult { page: path, heading: Some(heading.to_owned()) };
-        (self.client, self.actor.with_form(&self.sent, result))
+        (&mut self.client, self.actor.with_form(&self.sent, result))
     }
 
     /// The database and who is signed in, for an operation that may be repeated with the same form, because it only reads.
-    pub(crate) const fn repeatable_operation(&mut self) -> (&mut Client, &Actor) {
-        (self.client, &self.actor)
+    pub(crate) fn repeatable_operation(&mut self) -> (&mut Client, &Actor) {
+        (&mut self.client, &self.actor)
     }
 
     /// The request's connection, for pages that only read.
-    pub(crate) const fn client(&mut self) -> &mut Client {
-        self.client
+    pub(crate) fn client(&mut self) -> &mut Client {
+        &mut self.client
     }
 
     pub(crate) const fn form(&self) -> &Fields {
@@ -165,7 +179,7 @@ impl<'a> Change<'a> {
     }
 
     /// The page of the form, to show it again.
-    pub(crate) const fn view(&self) -> View<'_> {
-        View { context: self.context, client: self.client }
+    pub(crate) fn view(&self) -> View<'_> {
+        View { context: self.context, client: &self.client }
     }
 }

@@ -74,7 +74,7 @@ async fn handle(
     if found.route.access == Access::Public {
         return public(app, request, &found, posted).await;
     }
-    let mut client = app.database.client().await?;
+    let client = app.database.client().await?;
     // What assets/console.js sends; a person's own requests do not have it.
     let is_refresh = posted.is_none() && request.headers.contains_key("x-refresh");
     let Some((session, token)) = session(app, request, &client, is_refresh).await? else {
@@ -93,6 +93,10 @@ async fn handle(
     let context = Context::new(app, request, (&session, &token), tenant.as_ref(), found.id);
     match (found.route.handler, posted) {
         (Handler::Page(page), None) => page(View::new(context, &client)).await,
+        (Handler::BrokerPage(page), None) => {
+            drop(client);
+            page(context).await
+        }
         (Handler::Inspection(page), Some((_, form))) => page(View::new(context, &client), form).await,
         (Handler::Change(change), Some((proof, form))) => {
             let content = format!("{} {form:?}", request.path);
@@ -101,18 +105,20 @@ async fn handle(
             if let Some(result) = sent.result(&client).await? {
                 return Ok(repeated(&View::new(context, &client), &result));
             }
-            let changed = change(Change::new(proof, context, &mut client, form, sent.clone())).await;
+            let changed = change(Change::new(proof, context, client, form, sent.clone())).await;
             let status = changed.as_ref().map_or_else(Failure::status, Response::status);
             // Perhaps because another request with the same form has acted meanwhile.
-            if status.is_client_error()
-                && let Some(result) = sent.result(&client).await?
-            {
-                return Ok(repeated(&View::new(context, &client), &result));
+            if status.is_client_error() {
+                let client = app.database.client().await?;
+                if let Some(result) = sent.result(&client).await? {
+                    return Ok(repeated(&View::new(context, &client), &result));
+                }
             }
             changed
         }
         (
             Handler::Page(_)
+            | Handler::BrokerPage(_)
             | Handler::Inspection(_)
             | Handler::Change(_)
             | Handler::Public(_)
@@ -162,6 +168,7 @@ async fn public(
         (Handler::SignIn(sign_in), Some((proof, form))) => sign_in(app, request, form, proof).await,
         (
             Handler::Page(_)
+            | Handler::BrokerPage(_)
             | Handler::Inspection(_)
             | Handler::Change(_)
             | Handler::Public(_)

@@ -1,6 +1,6 @@
 //! The frame of all pages: head, navigation, notice.
 
-use crate::context::{Context, View};
+use crate::context::Context;
 use crate::pages::form::once;
 use crate::response::html as respond;
 use admin::console::Role;
@@ -53,30 +53,40 @@ const NOTICES: [(&str, &str); 16] = [
 ];
 
 /// A page of somebody who is signed in.
-pub(crate) fn page(view: &View<'_>, title: &str, content: &Markup) -> Response {
-    page_with(view, StatusCode::OK, title, content)
+pub(crate) fn page(context: &Context<'_>, title: &str, content: &Markup) -> Response {
+    page_with(context, StatusCode::OK, title, content)
 }
 
 /// [`page`] with another status, such as that of a form with faults.
-pub(crate) fn page_with(view: &View<'_>, status: StatusCode, title: &str, content: &Markup) -> Response {
-    respond(status, document(title, None, &body(view, title, content)))
+pub(crate) fn page_with(
+    context: &Context<'_>,
+    status: StatusCode,
+    title: &str,
+    content: &Markup,
+) -> Response {
+    respond(status, document(title, None, &body(context, title, content)))
 }
 
 /// [`page`] that is loaded again every few seconds, with and without scripts.
-pub(crate) fn page_refreshing(view: &View<'_>, title: &str, seconds: u32, content: &Markup) -> Response {
+pub(crate) fn page_refreshing(
+    context: &Context<'_>,
+    title: &str,
+    seconds: u32,
+    content: &Markup,
+) -> Response {
     let content = html! { div data-refresh=(seconds) { (content) } };
-    respond(StatusCode::OK, document(title, Some(seconds), &body(view, title, &content)))
+    respond(StatusCode::OK, document(title, Some(seconds), &body(context, title, &content)))
 }
 
-fn body(view: &View<'_>, title: &str, content: &Markup) -> Markup {
-    let tenant = view.tenant_if_any();
+fn body(context: &Context<'_>, title: &str, content: &Markup) -> Markup {
+    let tenant = context.tenant_if_any();
     let whose = tenant.map(|tenant| tenant.name.as_str());
     html! {
-        (navigation(view, tenant))
+        (navigation(context, tenant))
         main #content {
             @if let Some(tenant) = whose { p.whose { bdi { (tenant) } } }
             h1 { bdi { (title) } }
-            (notice(view))
+            (notice(context))
             (content)
         }
     }
@@ -110,12 +120,12 @@ fn document(title: &str, refresh: Option<u32>, body: &Markup) -> Markup {
     }
 }
 
-fn navigation(view: &View<'_>, tenant: Option<&Tenant>) -> Markup {
-    let path = view.request.path.as_str();
+fn navigation(context: &Context<'_>, tenant: Option<&Tenant>) -> Markup {
+    let path = context.request.path.as_str();
     html! {
         nav aria-label="Main" {
             p.title { a href="/" { "Connect" } }
-            @if view.may(Role::Operator) {
+            @if context.may(Role::Operator) {
                 ul {
                     @for (target, name) in OPERATOR_PAGES {
                         li { (link(target, name, path == target || (target != "/" && path.starts_with(target)))) }
@@ -125,14 +135,14 @@ fn navigation(view: &View<'_>, tenant: Option<&Tenant>) -> Markup {
             @if let Some(tenant) = tenant {
                 p { bdi { (tenant.name) } }
                 ul {
-                    @for (below, name) in TENANT_PAGES.into_iter().filter(|(below, _)| *below != "/audit" || view.may(Role::Admin)) {
-                        @let target = view.tenant_path(below);
+                    @for (below, name) in TENANT_PAGES.into_iter().filter(|(below, _)| *below != "/audit" || context.may(Role::Admin)) {
+                        @let target = context.tenant_path(below);
                         @let is_current = path == target || (!below.is_empty() && path.starts_with(&format!("{target}/")));
                         li { (link(&target, name, is_current)) }
                     }
                 }
             }
-            (signed_in(view))
+            (signed_in(context))
         }
     }
 }

@@ -26,6 +26,7 @@ mod service;
 mod settings;
 mod sign_in_limit;
 mod sign_in_settings;
+mod under_way;
 
 use std::process::ExitCode;
 

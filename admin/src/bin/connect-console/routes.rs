@@ -2,7 +2,7 @@
 
 use crate::access::{Access, SameOrigin};
 use crate::app::App;
-use crate::context::{Change, View};
+use crate::context::{Change, Context, View};
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::pages::{
@@ -29,6 +29,8 @@ pub(crate) enum Handler {
     SignIn(for<'a> fn(&'a App, &'a Request, Fields, SameOrigin) -> Responding<'a>),
     /// Shows something.
     Page(for<'a> fn(View<'a>) -> Responding<'a>),
+    /// Shows something that the broker has. It gets no connection to the database, so that none is held while the broker does not respond.
+    BrokerPage(for<'a> fn(Context<'a>) -> Responding<'a>),
     /// Shows something for a form that is too long for a query. Changes nothing.
     Inspection(for<'a> fn(View<'a>, Fields) -> Responding<'a>),
     /// Changes something.
@@ -54,7 +56,7 @@ pub(crate) struct Route {
 impl Route {
     pub(crate) const fn verb(&self) -> Verb {
         match self.handler {
-            Handler::Public(_) | Handler::Page(_) => Verb::Get,
+            Handler::Public(_) | Handler::Page(_) | Handler::BrokerPage(_) => Verb::Get,
             Handler::SignIn(_) | Handler::Inspection(_) | Handler::Change(_) => Verb::Post,
         }
     }
@@ -93,6 +95,16 @@ macro_rules! sign_in {
 macro_rules! page {
     ($pattern:literal, $access:expr, $page:path) => {
         Route { pattern: $pattern, access: $access, handler: Handler::Page(|view| Box::pin($page(view))) }
+    };
+}
+
+macro_rules! broker_page {
+    ($pattern:literal, $page:path) => {
+        Route {
+            pattern: $pattern,
+            access: Access::Operator,
+            handler: Handler::BrokerPage(|context| Box::pin($page(context))),
+        }
     };
 }
 
@@ -138,11 +150,11 @@ pub(crate) static ROUTES: &[Route] = &[
     page!("/audit", Access::Operator, audit::everywhere),
     change!("/audit/export", Access::Operator, audit::export_everywhere),
     page!("/runbook", Access::Operator, runbook::page),
-    page!("/queues", Access::Operator, queues::list),
-    page!("/queues/{id}", Access::Operator, queues::dead_letters),
+    broker_page!("/queues", queues::list),
+    broker_page!("/queues/{id}", queues::dead_letters),
     page!("/queues/{id}/requeue", Access::Operator, queues::confirm_requeue),
     change!("/queues/{id}/requeue", Access::Operator, queues::requeue),
-    page!("/queues/{id}/drop", Access::Operator, queues::confirm_drop),
+    broker_page!("/queues/{id}/drop", queues::confirm_drop),
     change!("/queues/{id}/drop", Access::Operator, queues::drop_all),
     page!("/agencies/{tenant}", VIEWER, overview::page),
     page!("/agencies/{tenant}/keys", VIEWER, keys::list),
@@ -298,7 +310,7 @@ mod tests {
         for route in ROUTES {
             let of_tenant = route.pattern.contains("{tenant}");
             assert_eq!(matches!(route.access, Access::Tenant(_)), of_tenant, "{}", route.pattern);
-            if matches!(route.handler, Handler::Page(_) | Handler::Inspection(_) | Handler::Change(_)) {
+            if !matches!(route.handler, Handler::Public(_) | Handler::SignIn(_)) {
                 assert_ne!(route.access, Access::Public, "{}", route.pattern);
             }
             if of_tenant && matches!(route.handler, Handler::Change(_)) {

@@ -2,11 +2,11 @@
 
 use crate::app::{App, ConsoleBroker};
 use crate::openid_connect::Provider;
-use crate::pages::sign_in::openid_connect::CallbacksUnderWay;
 use crate::server::serve;
 use crate::settings::Settings;
 use crate::sign_in_limit::SignInLimit;
 use crate::sign_in_settings::SignInSettings;
+use crate::under_way::UnderWay;
 use common::db::{Database, PoolSettings};
 use common::egress::EgressSettings;
 use common::health::{self, Health};
@@ -81,7 +81,8 @@ impl Program for Settings {
             groups: self.sign_in.groups,
             link_sign_ins: SignInLimit::default(),
             callbacks: SignInLimit::default(),
-            callbacks_under_way: CallbacksUnderWay::default(),
+            callbacks_under_way: UnderWay::default(),
+            receiver_checks: UnderWay::default(),
             verified_sign_ins: SignInLimit::default(),
         });
         tracing::info!(addr = %bound, url = %app.url, "listening for console requests");

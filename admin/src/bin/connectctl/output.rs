@@ -109,7 +109,7 @@ impl Output {
     }
 
     /// Prints a warning on standard error, also with `--json`.
-    fn warn(self, text: &str) {
+    pub(crate) fn warn(self, text: &str) {
         eprintln!("connectctl: {}", text::escaped(text));
     }
 }
@@ -159,12 +159,6 @@ impl Observer for OutputObserver {
         if let Some(progress) = self.progress.take() {
             progress.end(done);
         }
-    }
-
-    fn allows_private_receivers(&mut self) {
-        self.output.warn(
-            "CONNECT_WEBHOOK_ALLOW_PRIVATE is on: http://, loopback receivers and any port are accepted",
-        );
     }
 }
 

@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::delivery;
 use crate::output::Show;
 use admin::input::EventTypes;
-use admin::subscriptions::{self, NewSubscription, Subscription, SubscriptionSecret};
+use admin::subscriptions::{self, NewSubscription, Subscription, SubscriptionSecret, check_receiver};
 use anyhow::ensure;
 use clap::{Args, Subcommand};
 use common::clock;
@@ -183,13 +183,18 @@ fn show_secret(context: &Context, created: &SubscriptionSecret) -> anyhow::Resul
 async fn create(create: Create, context: &mut Context) -> anyhow::Result<SubscriptionSecret> {
     let Create { tenant, url, key, events } = create;
     let events = events.as_deref().map(EventTypes::parse).transpose()?;
-    let new = NewSubscription { tenant: tenant.slug, url, key, events };
     let (egress, bound) =
         (context.settings::<EgressSettings>()?, context.settings::<TenantBounds>()?.subscriptions);
-    let (master_keys, mut observer) = (context.master_keys()?, context.output.observer());
+    let master_keys = context.master_keys()?;
+    if egress.allow_private {
+        context.output.warn(
+            "CONNECT_WEBHOOK_ALLOW_PRIVATE is on: http://, loopback receivers and any port are accepted",
+        );
+    }
+    let receiver = check_receiver(&url, &egress).await?;
+    let new = NewSubscription { tenant: tenant.slug, receiver, key, events };
     let Context { database, actor, .. } = context;
-    let limits = (&egress, bound);
-    Ok(subscriptions::create(database, actor, &master_keys, limits, &new, &mut observer).await?)
+    Ok(subscriptions::create(database, actor, &master_keys, bound, &new).await?)
 }
 
 impl Show for SubscriptionSecret {

@@ -19,12 +19,12 @@ fn queue(context: &Context<'_>) -> Result<Queue, Failure> {
     Queue::ALL.into_iter().find(|queue| queue.as_str() == name).ok_or(Failure::NotFound)
 }
 
-pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
-    let broker = view.app.broker.connect().await?;
+pub(crate) async fn list(context: Context<'_>) -> Result<Response, Failure> {
+    let broker = context.app.broker.connect().await?;
     let listed = queues::list(&broker.connection).await;
     broker.close().await;
     let mut listed = listed?;
-    queues::add_ages(view.client(), &mut listed).await?;
+    queues::add_ages(&*context.app.database.client().await?, &mut listed).await?;
     let has_dead_letters = listed.iter().any(|queue| queue.name.ends_with(".dead") && queue.depth > Some(0));
     let content = html! {
         @if has_dead_letters {
@@ -50,7 +50,7 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
         } }
         p.soft { "The oldest message that waits was published then or later. Webhooks wait in the database; webhooks.dead has a notice for each one that was dead-lettered. A dash means that nothing waits or its age is unknown, that the queue does not exist, or that it has no dead-letter queue." }
     };
-    Ok(layout::page(&view, "Queues", &content))
+    Ok(layout::page(&context, "Queues", &content))
 }
 
 fn count(value: Option<u32>) -> Markup {
@@ -60,11 +60,11 @@ fn count(value: Option<u32>) -> Markup {
 /// Maximum number of dead letters that are shown, the oldest ones.
 const SHOWN_MAX: u32 = 100;
 
-pub(crate) async fn dead_letters(view: View<'_>) -> Result<Response, Failure> {
-    let queue = queue(&view)?;
-    let broker = view.app.broker.connect().await?;
+pub(crate) async fn dead_letters(context: Context<'_>) -> Result<Response, Failure> {
+    let queue = queue(&context)?;
+    let broker = context.app.broker.connect().await?;
     let listed =
-        queues::dead_letters(&broker.connection, queue, SHOWN_MAX, Some(&view.app.master_keys)).await;
+        queues::dead_letters(&broker.connection, queue, SHOWN_MAX, Some(&context.app.master_keys)).await;
     broker.close().await;
     let listed = listed?;
     let path = format!("/queues/{}", queue.as_str());
@@ -81,7 +81,7 @@ pub(crate) async fn dead_letters(view: View<'_>) -> Result<Response, Failure> {
         }
         p { a href="/queues" { "All queues" } }
     };
-    Ok(layout::page(&view, &format!("Dead letters of {}", queue.as_str()), &content))
+    Ok(layout::page(&context, &format!("Dead letters of {}", queue.as_str()), &content))
 }
 
 fn table(listed: &[DeadLetterView]) -> Markup {
@@ -137,7 +137,8 @@ pub(crate) async fn confirm_requeue(view: View<'_>) -> Result<Response, Failure>
 pub(crate) async fn requeue(change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let queue = queue(&context)?;
-    let broker = context.app.broker.connect().await?;
+    let (change, broker) = change.without_database(context.app.broker.connect()).await?;
+    let broker = broker?;
     let connection = &broker.connection;
     let requeue = async |client: &mut Client, actor: &Actor| {
         if queue == Queue::Webhooks {
@@ -151,23 +152,24 @@ pub(crate) async fn requeue(change: Change<'_>) -> Result<Response, Failure> {
     requeued
 }
 
-pub(crate) async fn confirm_drop(view: View<'_>) -> Result<Response, Failure> {
-    let queue = queue(&view)?;
-    let broker = view.app.broker.connect().await?;
+pub(crate) async fn confirm_drop(context: Context<'_>) -> Result<Response, Failure> {
+    let queue = queue(&context)?;
+    let broker = context.app.broker.connect().await?;
     let counted = DeadLetterDrop::prepare(&broker.connection, queue).await.map(|letters| letters.count());
     broker.close().await;
     let count = number(counted?.into());
     let page = format!("/queues/{}", queue.as_str());
     let question =
         html! { p { "Dead letters to drop: " strong { (count) } ". Their content is lost for good." } };
-    let content = confirmation(&view, &format!("{page}/drop"), "Drop them for good", &page, &question);
-    Ok(layout::page(&view, &format!("Drop the dead letters of {}?", queue.as_str()), &content))
+    let content = confirmation(&context, &format!("{page}/drop"), "Drop them for good", &page, &question);
+    Ok(layout::page(&context, &format!("Drop the dead letters of {}?", queue.as_str()), &content))
 }
 
 pub(crate) async fn drop_all(change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let queue = queue(&context)?;
-    let broker = context.app.broker.connect().await?;
+    let (change, broker) = change.without_database(context.app.broker.connect()).await?;
+    let broker = broker?;
     let drop = async |client: &mut Client, actor: &Actor| {
         DeadLetterDrop::prepare(&broker.connection, queue)
             .await?

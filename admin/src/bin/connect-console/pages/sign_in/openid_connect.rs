@@ -15,10 +15,7 @@ use common::log_limit::LogLimit;
 use hyper::StatusCode;
 use hyper::header::SET_COOKIE;
 use maud::{Markup, html};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
-use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use warp::reply::Response;
 
 /// Longest code of a provider that is redeemed.
@@ -26,24 +23,6 @@ const CODE_MAX: usize = 8 * 1024;
 
 /// Bounds the log lines of sign-ins without a code.
 static DECLINED: LogLimit<1> = LogLimit::new();
-
-/// The callbacks that are under way, by state: a callback that is sent twice waits for itself, because its code works once.
-#[derive(Debug, Default)]
-pub(crate) struct CallbacksUnderWay(Mutex<HashMap<String, Weak<AsyncMutex<()>>>>);
-
-impl CallbacksUnderWay {
-    /// Waits until no other callback with this state is under way; this one then is, until the guard is dropped.
-    async fn enter(&self, state: &str) -> OwnedMutexGuard<()> {
-        let of_state = {
-            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            all.retain(|_, one| one.strong_count() > 0);
-            let of_state: Arc<AsyncMutex<()>> = all.get(state).and_then(Weak::upgrade).unwrap_or_default();
-            all.insert(state.to_owned(), Arc::downgrade(&of_state));
-            of_state
-        };
-        of_state.lock_owned().await
-    }
-}
 
 /// Sends the browser to the provider. Stores nothing but a cookie there, so that it may be requested as often as anybody likes.
 pub(crate) async fn begin(app: &App, request: &Request, _id: Option<&str>) -> Result<Response, Failure> {
@@ -69,6 +48,7 @@ pub(crate) async fn complete(app: &App, request: &Request, _id: Option<&str>) ->
     let Some(pending) = PendingSignIn::resume(&app.master_keys, &token, state, clock::now()) else {
         return not_begun(app, request).await;
     };
+    // A callback that is sent twice waits for itself, because its code works once.
     let _under_way = app.callbacks_under_way.enter(state).await;
     let is_completed =
         find_session(&*app.database.client().await?, pending.session.reveal(), false).await?.is_some();

@@ -12,8 +12,8 @@ use admin::audit::Actor;
 use admin::deliveries::{self, Attempt, Delivery};
 use admin::input::EventTypes;
 use admin::keys::KeyFilter;
-use admin::subscriptions::{self, NewSubscription, Subscription};
-use admin::{AdminError, SilentObserver, describe, keys};
+use admin::subscriptions::{self, NewSubscription, Subscription, check_receiver};
+use admin::{AdminError, describe, keys};
 use common::limited;
 use common::log_limit::LogLimit;
 use common::message::delivery_id;
@@ -62,7 +62,7 @@ fn form(view: &View<'_>, typed: &Fields, keys: &[(&str, &str)], faults: &Faults)
     }
 }
 
-pub(crate) async fn create(mut change: Change<'_>) -> Result<Response, Failure> {
+pub(crate) async fn create(change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let mut faults = Faults::none();
     let given = change.form().list("events");
@@ -72,24 +72,32 @@ pub(crate) async fn create(mut change: Change<'_>) -> Result<Response, Failure> 
         faults.check("events", EventTypes::parse(&given)).map(Some)
     };
     let Some(events) = events else { return refuse(&change, &faults).await };
-    let new = NewSubscription {
-        tenant: context.tenant()?.slug.clone(),
-        url: change.form().get("url").to_owned(),
-        key: change.form().optional("key").map(str::to_owned),
-        events,
+    let (app, slug, url) = (context.app, &context.tenant()?.slug, change.form().get("url").to_owned());
+    let check = async {
+        let _under_way = app.receiver_checks.enter(slug).await;
+        check_receiver(&url, &app.egress).await
     };
-    let (masters, limits) =
-        (&context.app.master_keys, (&context.app.egress, context.app.bounds.subscriptions));
-    const HEADING: &str = "The subscription was created";
-    let (client, actor) = change.secret_operation(HEADING, context.tenant_path("/webhooks/{target}"));
-    let created = subscriptions::create(client, &actor, masters, limits, &new, &mut SilentObserver).await;
-    let created = match created {
-        Ok(created) => created,
+    let (mut change, checked) = change.without_database(check).await?;
+    let receiver = match checked {
+        Ok(receiver) => receiver,
         Err(error) => {
             if let AdminError::ReceiverNotPublic { .. } = error {
                 let (request_id, error) = (context.request.id, describe(&error));
                 limited!(REFUSED[0], warn, %request_id, error, "receiver of a new subscription refused; responding 422");
             }
+            faults.refused("url", error)?;
+            return refuse(&change, &faults).await;
+        }
+    };
+    let key = change.form().optional("key").map(str::to_owned);
+    let new = NewSubscription { tenant: slug.clone(), receiver, key, events };
+    let (masters, bound) = (&app.master_keys, app.bounds.subscriptions);
+    const HEADING: &str = "The subscription was created";
+    let (client, actor) = change.secret_operation(HEADING, context.tenant_path("/webhooks/{target}"));
+    let created = subscriptions::create(client, &actor, masters, bound, &new).await;
+    let created = match created {
+        Ok(created) => created,
+        Err(error) => {
             let field = if matches!(error, AdminError::KeyNotActive(_)) { "key" } else { "url" };
             faults.refused(field, error)?;
             return refuse(&change, &faults).await;
