@@ -2,7 +2,7 @@
 
 use crate::burst;
 use tests::event::batch;
-use tests::{HttpClient, World, event};
+use tests::{World, event};
 
 #[tokio::test]
 async fn a_worker_killed_and_restarted_in_a_burst_loses_and_repeats_nothing() {
@@ -57,22 +57,26 @@ async fn an_ingest_killed_in_a_burst_loses_nothing_that_is_resent() {
 
 #[tokio::test]
 async fn a_frozen_worker_keeps_its_locks_for_ten_seconds_at_most() {
-    // Shorter than thirty seconds, for which an idle transaction may last elsewhere.
-    let mut world = World::with().set("CONNECT_REPLY_TIMEOUT", "25s").start().await;
-    let named = |name: &str| event("contact.updated").email("ana@example.com").name(name);
+    let world = World::start().await;
     world.accept(event("contact.identified").email("ana@example.com").name("Ana")).await;
     let other = world.database.connect().await;
-    other.batch_execute("BEGIN; UPDATE clients SET updated_at = now()").await.expect("no row is locked");
-    let (key, http) = (world.key.clone(), HttpClient::new(world.http().address()));
-    let frozen =
-        tokio::spawn(async move { http.send(&key.events(batch(&[named("Of the frozen worker")]))).await });
-    world.database.until_lock_wait().await;
-    world.workers[0].signal("STOP");
-    other.batch_execute("COMMIT").await.expect("a commit");
-    world.add_worker().await;
-    // Waits until the server has ended the transaction of the frozen worker, which has the row now.
-    assert_eq!(world.result(named("Anna")).await["status"], "accepted");
-    world.workers[0].signal("CONT");
-    frozen.await.expect("a response");
-    world.until_applied(3).await;
+    // Twice as long as a transaction may be idle.
+    let lock = "SET statement_timeout = '20s'; BEGIN; UPDATE clients SET updated_at = now()";
+    other.batch_execute(lock).await.expect("no row is locked");
+    let renamed = [event("contact.updated").email("ana@example.com").name("Anna")];
+    let send = async {
+        let response = world.http().send(&world.key.events(batch(&renamed))).await;
+        assert_eq!(response.status, 200, "{response:?}");
+    };
+    let freeze = async {
+        world.database.until_lock_wait().await;
+        world.workers[0].signal("STOP");
+        other.batch_execute("COMMIT").await.expect("a commit");
+        // The frozen worker has the row now, until the server ends its transaction.
+        let locked = other.batch_execute("UPDATE clients SET updated_at = now()").await;
+        world.workers[0].signal("CONT");
+        locked.expect("the row is free again");
+    };
+    futures_util::join!(send, freeze);
+    world.until_applied(2).await;
 }
