@@ -3,11 +3,9 @@
 use super::attempt::Outcome;
 use super::connect_error::ConnectError;
 use super::receiver_connection::NotBegun;
-use super::response_head::{LargeHead, SeenStatus};
 use super::settings::CA_FILE;
 use common::causes::cause;
-use common::tls::explain_certificate_of;
-use hyper::http::Extensions;
+use common::tls::explain_tls_of;
 use hyper_util::client::legacy;
 use std::io;
 
@@ -18,7 +16,7 @@ const MAX_TEXT: usize = 300;
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) outcome: Outcome,
-    /// The status of a response whose head is too large or malformed.
+    /// The status of a response whose head is too large, malformed, cut off or too slow.
     pub(super) status: Option<u16>,
     pub(super) text: String,
 }
@@ -28,16 +26,20 @@ impl Failure {
         Self { outcome, status: None, text: bounded(text) }
     }
 
+    /// The failure, or the status if one was received: it counts whatever becomes of the rest of the head (D42).
+    pub(super) fn unless_status(self, seen: Option<u16>) -> Self {
+        seen.map_or(self, |status| Self {
+            outcome: Outcome::of_status(status),
+            status: Some(status),
+            text: String::new(),
+        })
+    }
+
     pub(super) fn of(error: &legacy::Error) -> Self {
         if let Some(failed) = cause::<ConnectError>(error) {
-            let text = explain_certificate_of(failed, CA_FILE)
+            let text = explain_tls_of(failed, CA_FILE)
                 .map_or_else(|| failed.to_string(), |what| format!("TLS: {what}"));
             return Self::new(failed.outcome(), &text);
-        }
-        let has_bad_head = cause::<LargeHead>(error).is_some()
-            || cause::<hyper::Error>(error).is_some_and(hyper::Error::is_parse);
-        if let Some(status) = seen_status(error).filter(|_| has_bad_head) {
-            return Self { outcome: Outcome::of_status(status), status: Some(status), text: lost(error) };
         }
         // In TLS 1.3 a receiver may reject the connection after the handshake.
         if let Some(cause) = cause::<rustls::Error>(error) {
@@ -50,13 +52,6 @@ impl Failure {
 /// Whether nothing of the request was sent, because the receiver had closed the idle connection.
 pub(super) fn is_not_begun(error: &legacy::Error) -> bool {
     cause::<NotBegun>(error).is_some()
-}
-
-/// The status of the response that the connection of a failed request has begun to read.
-fn seen_status(error: &legacy::Error) -> Option<u16> {
-    let mut extras = Extensions::new();
-    error.connect_info()?.get_extras(&mut extras);
-    extras.get::<SeenStatus>()?.get()
 }
 
 fn lost(error: &legacy::Error) -> String {

@@ -36,10 +36,13 @@ use failure::Failure;
 use http_body_util::Full;
 use hyper::Response;
 use hyper::body::Incoming;
+use hyper::http::Extensions;
 use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use network::{Network, SystemNetwork};
 use response::BodyDrain;
+use response_head::SeenStatus;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -76,6 +79,22 @@ pub(crate) struct Sender {
     client: Client<Connector, Full<Bytes>>,
     timeout: Duration,
     drain: BodyDrain,
+}
+
+/// The status that the connection of a request has read, whatever became of the response's head.
+#[derive(Debug, Default)]
+struct ExchangeStatus(Option<CaptureConnection>);
+
+impl ExchangeStatus {
+    /// The status, which the connection forgets: it must not count for the next request.
+    fn take(&self) -> Option<u16> {
+        let mut extras = Extensions::new();
+        self.0.as_ref()?.connection_metadata().as_ref()?.get_extras(&mut extras);
+        let seen = extras.get::<SeenStatus>()?;
+        let status = seen.get();
+        seen.clear();
+        status
+    }
 }
 
 impl Sender {
@@ -124,10 +143,12 @@ impl Sender {
     }
 
     async fn exchange(&self, webhook: &WebhookRequest<'_>) -> Result<Response<Incoming>, Failure> {
-        let in_time = timeout(self.timeout, self.exchange_without_timeout(webhook)).await;
-        in_time.unwrap_or_else(|_elapsed| {
+        let mut seen = ExchangeStatus::default();
+        let in_time = timeout(self.timeout, self.exchange_without_timeout(webhook, &mut seen)).await;
+        let result = in_time.unwrap_or_else(|_elapsed| {
             Err(Failure::new(Outcome::Timeout, &format!("no status within {:?}", self.timeout)))
-        })
+        });
+        result.map_err(|failure| failure.unless_status(seen.take()))
     }
 
     /// Retries on another connection if the receiver had closed an idle one before the request was sent. All idle connections
@@ -135,14 +156,19 @@ impl Sender {
     async fn exchange_without_timeout(
         &self,
         webhook: &WebhookRequest<'_>,
+        seen: &mut ExchangeStatus,
     ) -> Result<Response<Incoming>, Failure> {
         let mut idle_left = IDLE_PER_RECEIVER;
         loop {
-            let request = outgoing::request(webhook).map_err(|error| {
+            let mut request = outgoing::request(webhook).map_err(|error| {
                 Failure::new(Outcome::AddressRefused, &format!("url is not valid: {error}"))
             })?;
+            *seen = ExchangeStatus(Some(capture_connection(&mut request)));
             match self.client.request(request).await {
-                Ok(response) => return Ok(response),
+                Ok(response) => {
+                    seen.take();
+                    return Ok(response);
+                }
                 Err(error) if idle_left > 0 && failure::is_not_begun(&error) => idle_left -= 1,
                 Err(error) => return Err(Failure::of(&error)),
             }

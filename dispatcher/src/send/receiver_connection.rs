@@ -102,11 +102,11 @@ impl ReceiverStream {
     /// Called before each write. A receiver may close an idle connection at any time, and the runtime learns of it later; a
     /// request written meanwhile would be lost. So the socket itself is checked.
     fn begin(&mut self) -> io::Result<()> {
-        if matches!(self.phase, Phase::ResponseBegun) && !is_quiet(tcp(&self.transport)) {
-            return Err(io::Error::other(NotBegun));
-        }
         if !matches!(self.phase, Phase::Sending) {
             self.head.begin();
+        }
+        if matches!(self.phase, Phase::ResponseBegun) && !is_quiet(tcp(&self.transport)) {
+            return Err(io::Error::other(NotBegun));
         }
         self.phase = Phase::Sending;
         Ok(())

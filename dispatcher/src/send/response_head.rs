@@ -26,6 +26,11 @@ impl SeenStatus {
     pub(super) fn get(&self) -> Option<u16> {
         Some(self.0.load(Ordering::Relaxed)).filter(|status| *status >= 200)
     }
+
+    /// Forgets it, so that it is not taken for that of another response.
+    pub(super) fn clear(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
 }
 
 /// Follows the head of a response as it is read.
@@ -42,7 +47,7 @@ pub(super) struct ResponseHead {
 impl ResponseHead {
     /// The head of the next response, or of the one that follows an interim response.
     pub(super) fn begin(&mut self) {
-        self.seen.0.store(0, Ordering::Relaxed);
+        self.seen.clear();
         *self = Self { seen: self.seen.clone(), ..Self::default() };
     }
 

@@ -101,8 +101,7 @@ async fn a_stalled_body_does_not_delay_a_delivery_and_delays_a_failure_briefly()
 
 #[tokio::test]
 async fn no_status_in_time_is_a_timeout() {
-    let drip = Behavior::SlowHead(200, Duration::from_millis(20));
-    for never in [Behavior::Silent, drip, Behavior::status(200).after(LONG)] {
+    for never in [Behavior::Silent, Behavior::status(200).after(LONG)] {
         let what = format!("{never:?}");
         let seen = failure(SHORT, never).await;
         assert_eq!(seen, (Outcome::Timeout, "no status within 250ms".to_owned()), "{what}");
@@ -131,7 +130,7 @@ async fn a_connection_that_breaks_before_a_status_is_lost() {
             Behavior::Garbage("HTTP/1.1 103 A\r\n\r\nHTTP/1.1 2x0 OK\r\n\r\n".into()),
             "the response is not HTTP/1.1",
         ),
-        (Behavior::Garbage("HTTP/1.1 200 OK\r\ncontent-le".into()), "the connection was closed before"),
+        (Behavior::Garbage("HTTP/1.1 103 A\r\n\r\n".into()), "the connection was closed before"),
     ] {
         let what = format!("{behavior:?}");
         let (outcome, error) = failure(LONG, behavior).await;
@@ -165,9 +164,24 @@ async fn a_status_counts_however_large_or_malformed_its_head_is() {
             );
         }
     }
-    let (attempt, receiver) = attempt(LONG, Behavior::EndlessHead(200)).await;
-    assert_eq!((attempt.outcome, attempt.status), (Outcome::Delivered, Some(200)));
-    receiver.wait_for_connections(0).await;
+    for unfinished in [
+        Behavior::EndlessHead(200),
+        Behavior::Garbage("HTTP/1.1 200 OK\r\ncontent-le".into()),
+        Behavior::SlowHead(200, SHORT),
+    ] {
+        let (attempt, receiver) = attempt(SHORT, unfinished).await;
+        assert_eq!((attempt.outcome, attempt.status), (Outcome::Delivered, Some(200)));
+        receiver.wait_for_connections(0).await;
+    }
+}
+
+#[tokio::test]
+async fn a_status_does_not_count_for_the_next_request_of_its_connection() {
+    let receiver = Receiver::http();
+    let sender = local(SHORT);
+    assert_eq!(send(&sender, &receiver.url("/")).await.outcome, Outcome::Delivered);
+    receiver.respond("/", Behavior::Silent);
+    assert_eq!(send(&sender, &receiver.url("/")).await.outcome, Outcome::Timeout);
 }
 
 #[tokio::test]
