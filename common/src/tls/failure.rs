@@ -41,6 +41,13 @@ fn explain(error: &Error, names: &OptionNames) -> String {
     match error {
         Error::InvalidCertificate(fault) => explain_certificate(fault, names.roots),
         Error::AlertReceived(alert) => explain_alert(*alert, names),
+        other => explain_other(other),
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "the library's text suffices for rare errors")]
+fn explain_other(error: &Error) -> String {
+    match error {
         Error::InvalidMessage(_) => "the server does not use TLS on this port".to_owned(),
         Error::PeerIncompatible(_) => {
             "the server offers neither TLS 1.2 nor 1.3 with a supported cipher".to_owned()
@@ -49,11 +56,14 @@ fn explain(error: &Error, names: &OptionNames) -> String {
     }
 }
 
-/// What is wrong with the certificate of a server, where that is the cause of an error. `roots` is the setting that names trusted
-/// certificates.
-pub fn explain_certificate_of(error: &(dyn StdError + 'static), roots: &str) -> Option<String> {
-    let Error::InvalidCertificate(fault) = cause(error)? else { return None };
-    Some(explain_certificate(fault, roots))
+/// Why TLS with a server failed to which no client certificate is presented, where that is the cause of an error. `roots` is the
+/// setting that names trusted certificates.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the library's text suffices for rare errors")]
+pub fn explain_tls_of(error: &(dyn StdError + 'static), roots: &str) -> Option<String> {
+    Some(match cause(error)? {
+        Error::InvalidCertificate(fault) => explain_certificate(fault, roots),
+        other => explain_other(other),
+    })
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "the library's text suffices for rare errors")]
@@ -77,6 +87,10 @@ fn explain_certificate(fault: &CertificateError, roots: &str) -> String {
         fault if is_authoritys(fault) => format!(
             "the server presents an authority's own certificate (CA:TRUE) that {roots} does not list; list it there, or give the server a certificate that the authority has issued"
         ),
+        CertificateError::Other(other) if format!("{other:?}").contains("UnsupportedCertVersion") => {
+            "the server's certificate has the old version 1 of X.509, which has no names; make one of version 3, with a subjectAltName"
+                .to_owned()
+        }
         other => format!("the server's certificate is not accepted: {other}"),
     }
 }

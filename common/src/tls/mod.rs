@@ -11,7 +11,7 @@ mod report;
 mod roots;
 
 pub(crate) use channel_binding::server_end_point;
-pub use failure::explain_certificate_of;
+pub use failure::explain_tls_of;
 pub(crate) use failure::{TlsFailure, explain_io};
 pub(crate) use handshake::{TlsServer, handshake};
 pub(crate) use options::{OptionNames, TlsOptions, decode_path};

@@ -135,8 +135,10 @@ impl ServerCertVerifier for Verifier {
 
 #[cfg(test)]
 mod tests {
-    use super::super::explain_certificate_of;
+    use super::super::explain_tls_of;
     use super::*;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
     use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, date_time_ymd};
 
     /// What `openssl req -x509 -addext subjectAltName=DNS:localhost` makes.
@@ -147,9 +149,12 @@ mod tests {
         params.self_signed(&KeyPair::generate().unwrap()).unwrap()
     }
 
+    /// What `openssl x509 -req -signkey` makes: version 1, without extensions.
+    const VERSION_1: &str = "MIIBJDCBywIUZIHvs+tVnqOu7Avf+Va2mrkcNAowCgYIKoZIzj0EAwIwFDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyNjAyNTUwN1oYDzIxMjYxMTAyMDI1NTA3WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAAQQSE4gY9xg965V5xCTREtaa5LpT17LnBRRqsrb8CQlLs7y+BykLa9H0XISMeyX/zni4vDPMA8A99lYmZ72qgCRMAoGCCqGSM49BAMCA0gAMEUCIHHf6D6QQCRFXZAz3eD3as72yxWnhHddcnMDu6q/zBtAAiEA+lhQHFNuIhLByQCcNpHUK4tHxvjNinNPXyEY6sNJE1Q=";
+
     fn verified(
         listed: &rcgen::Certificate,
-        presented: &rcgen::Certificate,
+        presented: &CertificateDer<'_>,
         name: &str,
     ) -> Result<(), Error> {
         let path = std::env::temp_dir().join(format!("connect-listed-{}-{name}.pem", std::process::id()));
@@ -159,22 +164,21 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         let name = ServerName::try_from(name).unwrap();
         let verifier = roots.verifier().unwrap();
-        verifier.verify_server_cert(presented.der(), &[], &name, &[], UnixTime::now()).map(drop)
+        verifier.verify_server_cert(presented, &[], &name, &[], UnixTime::now()).map(drop)
     }
 
     #[test]
     fn a_self_signed_certificate_is_accepted_if_it_is_listed_valid_and_names_the_host() {
         let (own, other, expired) = (self_signed(4096), self_signed(4096), self_signed(2020));
-        assert_eq!(verified(&own, &own, "localhost"), Ok(()));
-        let misnamed = verified(&own, &own, "elsewhere.example").unwrap_err();
-        assert!(
-            explain_certificate_of(&misnamed, "FILE").unwrap().contains("not valid for elsewhere.example")
-        );
-        let late = verified(&expired, &expired, "late.example").unwrap_err();
-        assert!(explain_certificate_of(&late, "FILE").unwrap().contains("expired at 2020-01-01"));
-        let unlisted = verified(&other, &own, "stranger.example").unwrap_err();
-        assert!(
-            explain_certificate_of(&unlisted, "FILE").unwrap().contains("(CA:TRUE) that FILE does not list")
-        );
+        assert_eq!(verified(&own, own.der(), "localhost"), Ok(()));
+        let misnamed = verified(&own, own.der(), "elsewhere.example").unwrap_err();
+        assert!(explain_tls_of(&misnamed, "FILE").unwrap().contains("not valid for elsewhere.example"));
+        let late = verified(&expired, expired.der(), "late.example").unwrap_err();
+        assert!(explain_tls_of(&late, "FILE").unwrap().contains("expired at 2020-01-01"));
+        let unlisted = verified(&other, own.der(), "stranger.example").unwrap_err();
+        assert!(explain_tls_of(&unlisted, "FILE").unwrap().contains("(CA:TRUE) that FILE does not list"));
+        let version_1 = CertificateDer::from(STANDARD.decode(VERSION_1).unwrap());
+        let old = verified(&own, &version_1, "old.example").unwrap_err();
+        assert!(explain_tls_of(&old, "FILE").unwrap().contains("version 1 of X.509"), "{old}");
     }
 }
