@@ -118,7 +118,7 @@ async fn what_the_console_does_not_need_may_have_any_type() {
         {"amr": "pwd"}, {"acr": 1}, {"auth_time": "1795615113"}, {"updated_at": "Tue Jan 06 2026"}, {"name": {}},
         {"phone_number": 49_301_234, "address": "Berlin", "locale": 1, "zoneinfo": [], "picture": {}, "gender": 1},
         {"email": "ana@example.com", "email_verified": 1}, {"email": ["ana@example.com"], "azp": null, "nbf": null},
-        {"aud": ["connect", "other"], "azp": "connect"}, {"aud": ["project-2", "connect"]},
+        {"nbf": "soon", "at_hash": 1, "azp": {}}, {"aud": ["connect", "other"], "azp": "connect"}, {"aud": ["project-2", "connect"]},
     ]);
     let answers = json!([{"expires_in": "300"}, {"expires_in": 299.99}, {"expires_in": -1},
         {"scope": ["openid"], "refresh_token": 1, "token_type": null}]);
@@ -214,8 +214,15 @@ async fn a_certificate_that_is_not_accepted_is_no_outage() {
             assert_eq!(provider.sign_in(&mut console.visitor(), &json!({})).await.status, 303);
             continue;
         };
-        assert_unusable(&console.visitor().get("/sign-in/oidc").await, "certificate");
+        assert_unusable(&console.visitor().get("/sign-in/oidc").await, "TLS");
         assert_eq!(provider.server.count(), 0, "{why}");
         console.program().until_logged(why).await;
     }
+    let plain = Provider::start();
+    let issuer = plain.server.url("").replace("http:", "https:");
+    let world = World::with().ingests(0).workers(0).set("CONNECT_OIDC_ISSUER", &issuer);
+    let world = world.set("CONNECT_OIDC_CLIENT_ID", "connect").set("CONNECT_OIDC_CLIENT_SECRET", "s");
+    let console = ConsoleWorld::of(world).await;
+    assert_unusable(&console.visitor().get("/sign-in/oidc").await, "TLS");
+    console.program().until_logged("the server does not use TLS on this port").await;
 }

@@ -89,7 +89,8 @@ pub(super) fn check(
     now: f64,
 ) -> Result<(), ProviderError> {
     let claim = |name: &str| claims.get(name).unwrap_or(&Value::Null);
-    let is_absent = |name| claim(name).is_null();
+    // What is there in another type says nothing that the check needs.
+    let is_no_text = |name| !claim(name).is_string();
     let seconds = |name| claim(name).as_f64();
     let is_past = |name| seconds(name).is_some_and(|time| time <= now + LEEWAY);
     let is_future = |name| seconds(name).is_some_and(|time| time > now - LEEWAY);
@@ -101,14 +102,14 @@ pub(super) fn check(
     let table = [
         ("iss", *claim("iss") == settings.issuer, "CONNECT_OIDC_ISSUER"),
         ("sub", claim("sub").as_str().is_some_and(|sub| !sub.is_empty()), "a text that is not empty"),
-        ("azp", is_absent("azp") || is_for_us, "the client id, if it is there"),
+        ("azp", is_no_text("azp") || is_for_us, "the client id, if it is there"),
         ("aud", audiences.iter().any(is_ours), "the client id, or have it among others"),
         ("aud", is_for_us || audiences.iter().all(is_trusted), "trusted by azp or CONNECT_OIDC_AUDIENCES"),
         ("exp", is_future("exp"), "a time in the future"),
         ("iat", is_past("iat"), "a time that is not in the future"),
-        ("nbf", is_absent("nbf") || is_past("nbf"), "a time that is not in the future"),
+        ("nbf", seconds("nbf").is_none() || is_past("nbf"), "a time that is not in the future"),
         ("nonce", claim("nonce") == nonce, "that of this sign-in"),
-        ("at_hash", is_absent("at_hash") || has_hash, "the hash of the access token"),
+        ("at_hash", is_no_text("at_hash") || has_hash, "the hash of the access token"),
     ];
     match table.into_iter().find(|(_, holds, _)| !holds) {
         None => Ok(()),

@@ -145,13 +145,20 @@ impl Provider {
             // The provider may have new keys.
             None => token.key(&self.metadata(REREAD_INTERVAL).await?.keys),
         };
-        let key = key.ok_or_else(|| ProviderError::unusable("kid", "must name a key of the provider"))?;
+        let Some(key) = key else { return Err(self.unknown_key().await) };
         let claims = token.verified_claims(&key)?;
         let access_token = answer.get("access_token").and_then(Value::as_str);
         let hash = access_token.and_then(|access_token| token.hash_of(access_token, &key));
         let now = (clock::now() - DateTime::UNIX_EPOCH).as_seconds_f64();
         id_token::check(&claims, &self.settings, &pending.nonce, hash.as_deref(), now)?;
         claims::person(&claims, &self.settings.groups_claim)
+    }
+
+    /// Why no key fits a token: perhaps the new ones cannot be read now.
+    async fn unknown_key(&self) -> ProviderError {
+        let failure = self.discovered.lock().await.failure.clone();
+        let unknown = || ProviderError::unusable("kid", "must name a key of the provider");
+        failure.map_or_else(unknown, |(_, error)| error)
     }
 
     /// The answer of the token endpoint to a code (RFC 6749, 4.1.3).
@@ -278,5 +285,7 @@ mod tests {
             assert!(Arc::ptr_eq(&provider.metadata(Duration::ZERO).await.unwrap(), &metadata));
             assert!(provider.discovered.lock().await.failure.is_some(), "reading it again failed");
         }
+        let unknown = provider.unknown_key().await;
+        assert!(matches!(unknown, ProviderError::Unavailable(_)), "the new keys cannot be read: {unknown}");
     }
 }

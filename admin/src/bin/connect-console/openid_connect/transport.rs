@@ -4,7 +4,7 @@ use super::ProviderError;
 use super::settings::{CA_FILE, OidcSettings};
 use bytes::Bytes;
 use common::settings::is_loopback;
-use common::tls::{TrustedRoots, explain_certificate_of};
+use common::tls::{TrustedRoots, explain_tls_of};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use hyper::{Request, StatusCode};
@@ -115,11 +115,11 @@ pub(super) fn is_allowed(url: &Url, is_local: bool) -> bool {
     }
 }
 
-/// Why there is no response. A certificate that is not accepted is no outage: trying again does not help. Of other failures the
-/// library's own text says only that there was no connection.
+/// Why there is no response. A certificate that is not accepted, or a port without TLS, is no outage: trying again does not help. Of
+/// other failures the library's own text says only that there was no connection.
 fn failure(error: &(dyn StdError + 'static)) -> ProviderError {
-    if let Some(what) = explain_certificate_of(error, CA_FILE) {
-        return ProviderError::unusable("certificate", &what);
+    if let Some(what) = explain_tls_of(error, CA_FILE) {
+        return ProviderError::unusable("TLS", &what);
     }
     let mut text = error.to_string();
     let mut cause = error.source();
