@@ -44,6 +44,11 @@ impl SentForm {
         }
     }
 
+    /// Lets the form be sent again: its operation, of several steps, has failed, and goes on where it was.
+    pub async fn give_back(&self, client: &Client) -> Result<(), AdminError> {
+        store::console::give_back_form(client, self).await
+    }
+
     /// Spends the form in the transaction of its change, whose audit record names `target`. Waits for another request with the
     /// same form that acts at the same time.
     pub(crate) async fn spend(

@@ -72,6 +72,9 @@ common::statements! {
     INSERT INTO console_spent_forms (tenant_id, form_id, content_hash, page, heading, expires_at)
     VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING";
 
+    const GIVE_BACK_FORM = "-- console_spent_forms.give_back
+    DELETE FROM console_spent_forms WHERE tenant_id = $1 AND form_id = $2";
+
     const SPENT_FORM = "-- console_spent_forms.find
     SELECT content_hash = $3, page, heading FROM console_spent_forms WHERE tenant_id = $1 AND form_id = $2";
 
@@ -246,6 +249,12 @@ pub(crate) async fn spend_form(
     let parameters: [&(dyn ToSql + Sync); 6] =
         [&tenant, &form.id, &form.content_hash.as_slice(), page, heading, &expires_at];
     Ok(execute(on, SPEND_FORM, &parameters).await? == 1)
+}
+
+/// Forgets that a form was spent.
+pub(crate) async fn give_back_form(client: &Client, form: &SentForm) -> Result<(), AdminError> {
+    execute(client, GIVE_BACK_FORM, &[&stored_tenant(form.tenant), &form.id]).await?;
+    Ok(())
 }
 
 /// What a form that was spent has led to, and whether it had the same content.

@@ -4,7 +4,7 @@ use super::{ConsoleWorld, Visitor, between, body};
 use futures_util::future::join_all;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use tests::{HttpResponse, MAX_WAIT, eventually, text};
+use tests::{HttpResponse, MAX_WAIT, World, eventually, text};
 use uuid::Uuid;
 
 const AGENCY: &str = "/agencies/acme";
@@ -37,6 +37,17 @@ async fn actions(console: &ConsoleWorld) -> i64 {
     console.world.database.count("SELECT count(*) FROM audit_records").await
 }
 
+/// Waits until this many forms wait for a lock.
+async fn until_waiting(console: &ConsoleWorld, forms: i64) {
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+        AND wait_event_type = 'Lock'";
+    eventually("the forms wait for the lock", MAX_WAIT, async || {
+        let count = console.world.database.count(waiting).await;
+        if count == forms { Ok(()) } else { Err(count.to_string()) }
+    })
+    .await;
+}
+
 /// Sends the form of a page twice: the second one changes nothing, shows the same, and no secret. Returns the first answer.
 async fn send_twice(
     console: &ConsoleWorld,
@@ -62,7 +73,7 @@ async fn send_twice(
 
 #[tokio::test]
 async fn every_form_acts_once_and_shows_the_same_page() {
-    let console = ConsoleWorld::of(tests::World::with().ingests(0)).await;
+    let console = ConsoleWorld::of(World::with().ingests(0)).await;
     let (visitor, database) = (console.operator().await, &console.world.database);
     let key = format!("{KEYS}/{}", console.world.key.prefix);
     let created = console.world.subscribe("https://93.184.215.14/hook").await;
@@ -131,13 +142,7 @@ async fn of_forms_that_are_sent_at_once_one_acts_and_the_others_wait_for_its_res
     let locked = console.world.database.connect().await;
     locked.batch_execute("BEGIN; LOCK TABLE api_keys IN SHARE MODE").await.expect("a lock");
     let release = async {
-        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
-            AND wait_event_type = 'Lock'";
-        eventually("the forms wait for the lock", MAX_WAIT, async || {
-            let count = console.world.database.count(waiting).await;
-            if count == 3 { Ok(()) } else { Err(count.to_string()) }
-        })
-        .await;
+        until_waiting(&console, 3).await;
         locked.batch_execute("COMMIT").await.expect("no lock");
     };
     let posts = join_all((0..3).map(|_| visitor.post(&action, &fields)));
@@ -170,4 +175,33 @@ async fn a_form_is_spent_by_its_success_alone_and_belongs_to_its_session() {
     assert_eq!(changed.status, 409, "{}", body(&changed));
     assert!(body(&changed).contains("sent before, with other fields"), "{}", body(&changed));
     assert_eq!(console.world.database.count("SELECT count(*) FROM api_keys").await, 2);
+}
+
+#[tokio::test]
+async fn a_form_whose_operation_fails_half_way_can_be_sent_again() {
+    const REQUEUE: &str = "/queues/crm/requeue";
+    let console = ConsoleWorld::of(World::with().ingests(0).workers(0).through_proxies()).await;
+    let (operator, queues) = (console.operator().await, &console.world.queues);
+    queues.publish("crm", b"{}").await;
+    queues.exhaust_deliveries("crm").await;
+    eventually("the message is dead-lettered", MAX_WAIT, async || match queues.depth("crm.dead").await {
+        1 => Ok(()),
+        depth => Err(depth.to_string()),
+    })
+    .await;
+    let id = form_id(&operator, REQUEUE, REQUEUE).await;
+    let fields = [("form", id.as_str())];
+    let locked = console.world.database.connect().await;
+    locked.batch_execute("BEGIN; LOCK TABLE audit_records IN SHARE MODE").await.expect("a lock");
+    let fail = async {
+        until_waiting(&console, 1).await;
+        console.world.proxies().broker.reset_connections();
+        locked.batch_execute("COMMIT").await.expect("no lock");
+    };
+    let (failed, ()) = futures_util::join!(operator.post(REQUEUE, &fields), fail);
+    assert_eq!(failed.status, 503, "{}", body(&failed));
+    console.world.proxies().broker.restore();
+    let repeated = operator.post(REQUEUE, &fields).await;
+    assert_eq!(shown(&repeated).1, "/queues/crm?done=requeued", "{}", body(&repeated));
+    assert_eq!((queues.depth("crm").await, queues.depth("crm.dead").await), (1, 0));
 }
