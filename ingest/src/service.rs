@@ -23,7 +23,7 @@ use crate::settings::Settings;
 use common::broker::{Broker, Queue, QueueUse, Rpc, observe_queues};
 use common::db::{Database, PoolSettings};
 use common::health;
-use common::http::{self, BodyReader, ServerSettings};
+use common::http::{self, BodyReader, ConnectionTimes, ServerSettings};
 use common::program::{ACCEPTING, Program, Service};
 use common::settings::{DatabaseSettings, DatabaseUrl, Section, Variable};
 use hyper::Request;
@@ -51,7 +51,8 @@ impl Program for Settings {
     const ABOUT: &'static str = "authenticates and validates the requests of partners, publishes them to RabbitMQ, and responds with their results";
     const METRICS_PORT: u16 = 9101;
     const CHECKS: &'static [&'static str] = &[POSTGRES, REPLAY_STORE, MASTER_KEY, BROKER, ACCEPTING];
-    const MORE_VARIABLES: &'static [&'static [Variable]] = &[DocsSettings::VARIABLES];
+    const MORE_VARIABLES: &'static [&'static [Variable]] =
+        &[ConnectionTimes::VARIABLES, DocsSettings::VARIABLES];
     /// The address that cannot be bound.
     type Error = io::Error;
 

@@ -57,8 +57,6 @@ impl Section for Settings {
         "CONNECT_MAX_BODY" => "4MiB", "largest request body, at most 16MiB; beyond it 413";
         "CONNECT_BODY_TIMEOUT" => "10s", "how long a request body may take to arrive; then 408";
         "CONNECT_BODY_BUDGET" => "256MiB", "bytes allocated for request bodies at once, at least twice CONNECT_MAX_BODY; of these an address may have a quarter and a network half; beyond it 503 overloaded";
-        "CONNECT_HEADER_TIMEOUT" => "10s", "how long a request's head may take from its first byte, and a new connection until then; then the connection is closed";
-        "CONNECT_IDLE_TIMEOUT" => "75s", "how long a connection may be idle after a request, and a response may stay unread; longer than the load balancer in front keeps idle connections; less when more than half of CONNECT_MAX_CONNECTIONS are open";
         "CONNECT_MAX_CONNECTIONS" => "4096", "connections at once; beyond it the longest idle one, or the one whose body has been arriving for longest, is closed for a new one; if there is neither, the new one is closed";
         "CONNECT_MAX_CONNECTIONS_PER_PEER" => optional, "connections of one address at once; beyond it new ones are closed; a quarter of CONNECT_MAX_CONNECTIONS when not set";
         "CONNECT_MAX_CONNECTIONS_PER_NETWORK" => optional, "connections of one network (IPv4 /24, IPv6 /64) at once; beyond it new ones are closed; half of CONNECT_MAX_CONNECTIONS when not set";
@@ -104,10 +102,7 @@ fn connection_limits(env: &Environment) -> Result<ConnectionLimits, SettingError
         all,
         per_peer: limit("CONNECT_MAX_CONNECTIONS_PER_PEER")?.unwrap_or((all / 4).max(1)),
         per_network: limit("CONNECT_MAX_CONNECTIONS_PER_NETWORK")?.unwrap_or((all / 2).max(1)),
-        times: ConnectionTimes {
-            head: env.get::<Settings, _>("CONNECT_HEADER_TIMEOUT")?,
-            idle: env.get::<Settings, _>("CONNECT_IDLE_TIMEOUT")?,
-        },
+        times: ConnectionTimes::from_env(env)?,
     })
 }
 

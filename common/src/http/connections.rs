@@ -5,7 +5,7 @@
 //! All peers behind a trusted proxy share its connections. So these have no share, and the server counts each request on them
 //! against the share of the peer that the proxy names.
 
-use super::socket::ConnectionTimes;
+use super::times::ConnectionTimes;
 use crate::limited;
 use crate::log_limit::LogLimit;
 use crate::metrics::{

@@ -5,8 +5,9 @@ mod body;
 mod connections;
 mod server;
 mod socket;
+mod times;
 
 pub use body::{BodyFault, BodyReader, BodySource, BodyStream, discard};
 pub use connections::{ArrivingBody, Connection, ConnectionLimits, ConnectionRefusal, PeerShare};
 pub use server::{ServerSettings, serve, with_host};
-pub use socket::ConnectionTimes;
+pub use times::ConnectionTimes;

@@ -1,7 +1,8 @@
 //! The HTTP/1.1 server of all programs: limited connections, drained at shutdown.
 
 use super::connections::{Connection, ConnectionLimits, Connections};
-use super::socket::{ConnectionTimes, HttpSocket};
+use super::socket::HttpSocket;
+use super::times::ConnectionTimes;
 use crate::limited;
 use crate::log_limit::LogLimit;
 use crate::periodic::ticks;
@@ -52,7 +53,7 @@ pub struct ServerSettings {
 impl ServerSettings {
     /// Those of a server for a few callers: 256 connections, of which one address may have half and one network three quarters.
     pub fn small(drain_within: Duration) -> Self {
-        let times = ConnectionTimes { head: Duration::from_secs(10), idle: Duration::from_secs(75) };
+        let times = ConnectionTimes::DEFAULT;
         let limits = ConnectionLimits { all: 256, per_peer: 128, per_network: 192, times };
         Self { limits, proxies: Networks::default(), drain_within, is_observed: false }
     }

@@ -8,6 +8,7 @@
 //!   response (RFC 9112, 9.6). So the sending side is shut down first, and arriving bytes are discarded until the caller
 //!   closes, too.
 
+use super::times::ConnectionTimes;
 use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -25,15 +26,6 @@ const LINGER: Duration = Duration::from_secs(2);
 const DISCARDED_MAX: usize = 4 << 20;
 /// Bytes that are discarded at once.
 const BUFFER: usize = 8 * 1024;
-
-/// How long a connection waits for its caller.
-#[derive(Clone, Copy, Debug)]
-pub struct ConnectionTimes {
-    /// For the rest of a request's head.
-    pub head: Duration,
-    /// For the next request, and for a response to be read.
-    pub idle: Duration,
-}
 
 /// What the task that handles a connection's requests tells its socket.
 #[derive(Clone, Debug)]
@@ -240,8 +232,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
 
-    const TIMES: ConnectionTimes =
-        ConnectionTimes { head: Duration::from_secs(10), idle: Duration::from_secs(75) };
+    const TIMES: ConnectionTimes = ConnectionTimes::DEFAULT;
 
     /// A socket and its caller's.
     async fn connection() -> (HttpSocket, TcpStream) {

@@ -5,7 +5,7 @@ use crate::dispatch;
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::request::{BODY_MAX, Request};
-use common::http::{self, BodyReader, BodySource, BodyStream, Connection, ServerSettings};
+use common::http::{self, BodyReader, BodySource, BodyStream, Connection, ConnectionTimes, ServerSettings};
 use hyper::{HeaderMap, Method};
 use hyper_util::service::TowerToHyperService;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const THREADS: usize = 2;
 pub(crate) async fn serve(
     listener: TcpListener,
     app: Arc<App>,
-    drain_within: Duration,
+    (times, drain_within): (ConnectionTimes, Duration),
     shutdown: &CancellationToken,
 ) {
     let threads = LocalPoolHandle::new(THREADS);
@@ -38,7 +38,9 @@ pub(crate) async fn serve(
         let routes = routes(Arc::clone(&app), threads.clone(), bodies.clone(), connection);
         http::with_host(TowerToHyperService::new(warp::service(routes)))
     };
-    http::serve(listener, ServerSettings::small(drain_within), service, shutdown).await;
+    let mut settings = ServerSettings::small(drain_within);
+    settings.limits.times = times;
+    http::serve(listener, settings, service, shutdown).await;
 }
 
 /// All requests of a connection, whatever their path: [`dispatch`] finds the route.

@@ -10,6 +10,7 @@ use crate::under_way::UnderWay;
 use common::db::{Database, PoolSettings};
 use common::egress::EgressSettings;
 use common::health::{self, Health};
+use common::http::ConnectionTimes;
 use common::periodic::ticks;
 use common::program::{ACCEPTING, Program, Service};
 use common::settings::{ConsoleSettings, Section, TenantBounds, Variable};
@@ -39,6 +40,7 @@ impl Program for Settings {
         EgressSettings::VARIABLES,
         TenantBounds::VARIABLES,
         ConsoleSettings::VARIABLES,
+        ConnectionTimes::VARIABLES,
         SignInSettings::SECTIONS[0],
         SignInSettings::SECTIONS[1],
         SignInSettings::SECTIONS[2],
@@ -47,7 +49,7 @@ impl Program for Settings {
     type Error = io::Error;
 
     async fn run(self, service: Service) -> io::Result<()> {
-        let addr = self.console.addr;
+        let (addr, times) = (self.console.addr, self.times);
         let listener = TcpListener::bind(addr)
             .await
             .map_err(|error| health::cannot_listen("CONNECT_CONSOLE_ADDR", addr, &error))?;
@@ -86,7 +88,7 @@ impl Program for Settings {
             verified_sign_ins: SignInLimit::default(),
         });
         tracing::info!(addr = %bound, url = %app.url, "listening for console requests");
-        serve(listener, app, shutdown_timeout, &shutdown).await;
+        serve(listener, app, (times, shutdown_timeout), &shutdown).await;
         Ok(())
     }
 }

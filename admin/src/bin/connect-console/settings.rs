@@ -2,6 +2,7 @@
 
 use crate::sign_in_settings::SignInSettings;
 use common::egress::EgressSettings;
+use common::http::ConnectionTimes;
 use common::settings::{ConsoleSettings, Environment, Section, SettingError, TenantBounds, Variable, error};
 use common::variables;
 use hyper::Uri;
@@ -12,6 +13,7 @@ pub(crate) struct Settings {
     pub(crate) egress: EgressSettings,
     pub(crate) bounds: TenantBounds,
     pub(crate) console: ConsoleSettings,
+    pub(crate) times: ConnectionTimes,
     pub(crate) sign_in: SignInSettings,
     /// Base URL of the API, for the samples.
     pub(crate) api_url: String,
@@ -36,6 +38,7 @@ impl Section for Settings {
             egress: EgressSettings::from_env(env)?,
             bounds: TenantBounds::from_env(env)?,
             console: ConsoleSettings::from_env(env)?,
+            times: ConnectionTimes::from_env(env)?,
             sign_in: SignInSettings::from_env(env)?,
             api_url: api_url.to_owned(),
         })
@@ -45,6 +48,12 @@ impl Section for Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn connections_are_kept_for_longer_than_by_load_balancers() {
+        let times = Settings::from_env(&Environment::from_pairs(&[])).unwrap().times;
+        assert_eq!((times.head.as_secs(), times.idle.as_secs()), (10, 75));
+    }
 
     #[test]
     fn the_api_url_cannot_end_a_quotation_in_a_sample() {
