@@ -49,7 +49,13 @@ impl MessageMatcher {
         }
         let published_at = meta.and_then(|meta| meta["publishedAt"].as_str()?.parse().ok());
         match serde_json::from_slice::<Value>(body) {
-            Ok(body) => self.names(&body, published_at),
+            Ok(body) if self.is_foreign(&body) => false,
+            Ok(mut body) => {
+                let events = body.as_object_mut().and_then(|fields| fields.remove("events"));
+                let mut events = events.iter().flat_map(|events| events.as_array().into_iter().flatten());
+                events.any(|event| !self.is_foreign(event) && self.names(event, published_at))
+                    || self.names(&body, published_at)
+            }
             Err(_) => self.text_names(&text, published_at),
         }
     }
@@ -59,14 +65,16 @@ impl MessageMatcher {
         id.is_some_and(|id| Uuid::try_parse(id) != Ok(self.tenant.0))
     }
 
-    /// Whether an object anywhere in the JSON has an identity of the person. One with another `tenant` is not about them.
+    /// Whether an event or action is of another tenant.
+    fn is_foreign(&self, message: &Value) -> bool {
+        let tenant = message["tenant"].as_str();
+        tenant.is_some_and(|tenant| !tenant.trim().eq_ignore_ascii_case(&self.slug))
+    }
+
+    /// Whether an object anywhere in the JSON has an identity of the person.
     fn names(&self, value: &Value, at: PublishedAt) -> bool {
         match value {
             Value::Object(fields) => {
-                let tenant = fields.get("tenant").and_then(Value::as_str);
-                if tenant.is_some_and(|tenant| !tenant.trim().eq_ignore_ascii_case(&self.slug)) {
-                    return false;
-                }
                 let has = |field: &str, is: fn(&Self, &str, PublishedAt) -> bool| {
                     fields.get(field).and_then(Value::as_str).is_some_and(|text| is(self, text, at))
                 };
@@ -215,6 +223,7 @@ mod tests {
             r#"{"events": [{"tenant": "ACME ", "actor": {"email": " Ana@Example.com"}}]}"#,
             r#"{"contact": {"phone": "+49 (30) 123"}}"#,
             r#"{"externalId": " X 1 "}"#,
+            r#"{"events": [{"actor": {"tenant": "beta", "email": "ana@example.com"}}]}"#,
             r#"{"email": "ana\u0040example.com"}"#,
             &format!(r#"{{"payload": {{"leadId": "{LEAD}"}}}}"#),
             r#"{"events": [{"actor": {"email": "ana@example.com", broken"#,
@@ -236,6 +245,7 @@ mod tests {
             "broken \"email\": \"joana@example.com\"",
             r#"broken "email": "jo\u0061na@example.com""#,
             r#"{"tenant": "beta", "email": "ana@example.com"}"#,
+            r#"{"events": [{"tenant": "beta", "email": "ana@example.com"}]}"#,
             "nothing",
             "",
         ] {
