@@ -139,6 +139,7 @@ impl Reader<'_> {
         let occurred_at = self.occurred_at(&fields);
         self.check_tenant(&fields);
         let origin = self.required(&fields, "origin", text::ENVELOPE_ID);
+        let origin = origin.map(|origin| origin.trim().to_owned());
         let payload = self.payload(&fields);
         let actor = self.actor(&fields);
         Some(Envelope {

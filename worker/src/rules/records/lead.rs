@@ -6,7 +6,7 @@ use crate::rules::new_lead::{self, NewLead};
 use crate::rules::{Cause, Context, InternalError, Warnings, WriteError, lead, routing, stage};
 use crate::state::{Lead, TenantState};
 use common::event::Actor;
-use common::model::{ClientId, LeadId, Stage};
+use common::model::{ClientId, LeadId, Stage, text};
 use common::record::{LeadBody, LeadPatch};
 use common::write::{IfMatch, WriteRefusal};
 
@@ -59,6 +59,7 @@ pub(super) fn change(
     let before = state.leads.get(&id).ok_or(WriteRefusal::NotFound)?.clone();
     check_version(if_match, before.updated_at)?;
     let reason = patch.reason.get().map(|reason| reason.as_str().trim());
+    let reason = reason.filter(|reason| !text::is_blank(reason));
     let to = patch.stage.get().copied();
     if let Some(to) = to {
         check_stage_of_api(state, id, to, reason)?;
