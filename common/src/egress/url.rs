@@ -1,8 +1,7 @@
 //! A receiver's URL, read as browsers read it (WHATWG, D42) and kept in its canonical form, so that the host that was checked is
 //! the host that is connected to (D27). What people write by mistake, or to deceive a reader, is refused.
 
-use crate::model::ascii_domain;
-use crate::model::text::is_invisible;
+use crate::model::text::{composed, is_invisible};
 use idna::domain_to_unicode;
 use std::fmt;
 use std::net::IpAddr;
@@ -142,9 +141,9 @@ fn check_authority(authority: &str) -> Result<(), &'static str> {
     if authority.ends_with(':') {
         return Err(PORT);
     }
-    let is_plain = |host: &str| {
-        let shown = ascii_domain(host).map(|ascii| domain_to_unicode(&ascii).0);
-        shown.is_some_and(|shown| shown == host.to_lowercase())
+    let is_plain = |host: &str| match url::Host::parse(host) {
+        Ok(url::Host::Domain(ascii)) => domain_to_unicode(&ascii).0 == composed(&host.to_lowercase()),
+        Ok(url::Host::Ipv4(_) | url::Host::Ipv6(_)) | Err(_) => false,
     };
     let host = authority.split(':').next().unwrap_or_default();
     let is_host = !authority.contains('%') && (authority.is_ascii() || is_plain(host));
@@ -179,6 +178,7 @@ mod tests {
             ("https://a.b:443?x=http://c", name("a.b"), 443, "https://a.b/?x=http://c"),
             ("http://localhost:9000/%2f", name("localhost"), 9000, "http://localhost:9000/%2f"),
             ("https://my_hooks.a.b/", name("my_hooks.a.b"), 443, "https://my_hooks.a.b/"),
+            ("https://x_bu\u{308}.a/", name("xn--x_b-joa.a"), 443, "https://xn--x_b-joa.a/"),
             (
                 "https://B\u{fc}cher.example",
                 name("xn--bcher-kva.example"),
