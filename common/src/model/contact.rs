@@ -52,9 +52,9 @@ impl Email {
 }
 
 /// Whether all characters beyond ASCII are letters, marks, numbers or symbols that can be seen. Joiners are part of some
-/// scripts' words, so they may follow such a character.
+/// scripts' words, and variation selectors of symbols, so they may follow such a character.
 fn has_visible_letters(local: &str) -> bool {
-    let is_joiner = |c| matches!(c, '\u{200c}' | '\u{200d}');
+    let is_joiner = |c| matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe0e}' | '\u{fe0f}');
     let pairs = std::iter::once('@').chain(local.chars()).zip(local.chars());
     pairs.filter(|(_, c)| !c.is_ascii()).all(|(before, c)| {
         if is_joiner(c) {
