@@ -5,6 +5,7 @@ use crate::queues::waiting_since;
 use crate::tenants::{self, Pressure};
 use crate::{AdminError, store};
 use chrono::{DateTime, TimeDelta, Utc};
+use common::broker::Queue;
 use common::clock;
 use tokio_postgres::Client;
 
@@ -130,10 +131,12 @@ fn check_queue(seen: &Seen, state: &QueueState, add: &mut impl FnMut(&'static st
         );
     }
     if *dead > 0 {
+        // Notices of webhooks cannot be dropped.
+        let or_drop = if *queue == Queue::Webhooks { "" } else { " or drop them" };
         add(
             "ConnectMessagesDeadLettered",
             format!(
-                "Dead letters of the queue {name}: {dead}. Correct their cause, then requeue or drop them."
+                "Dead letters of the queue {name}: {dead}. Correct their cause, then requeue them{or_drop}."
             ),
         );
     }
