@@ -2,10 +2,10 @@
 
 use crate::AdminError;
 use crate::error::RefusedAddress;
-use common::egress::{EgressSettings, Host, ReceiverUrl};
+use common::egress::{EgressSettings, Host, Network as _, ReceiverUrl, SystemNetwork};
 use std::net::IpAddr;
 use std::time::Duration;
-use tokio::net::lookup_host;
+use tokio::time::timeout;
 
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -30,7 +30,7 @@ pub async fn check_receiver(text: &str, egress: &EgressSettings) -> Result<Check
     }
     egress.check_url(&url).map_err(wrong)?;
     if let Host::Name(name) = url.host() {
-        for address in resolve(name, url.port()).await.map_err(AdminError::ReceiverRefused)? {
+        for address in resolve(name).await.map_err(AdminError::ReceiverRefused)? {
             refused(address)
                 .map_err(|source| AdminError::ReceiverNotPublic { host: name.to_string(), source })?;
         }
@@ -38,17 +38,10 @@ pub async fn check_receiver(text: &str, egress: &EgressSettings) -> Result<Check
     Ok(CheckedReceiver(url))
 }
 
-async fn resolve(name: &str, port: u16) -> Result<Vec<IpAddr>, String> {
-    let does_not = format!("host {name:?} does not resolve");
-    let found = match tokio::time::timeout(RESOLVE_TIMEOUT, lookup_host((name, port))).await {
-        Ok(found) => found.map_err(|error| format!("{does_not}: {error}"))?,
-        Err(_) => return Err(format!("{does_not}: the name service timed out")),
-    };
-    let addresses: Vec<_> = found.map(|at| at.ip()).collect();
-    if addresses.is_empty() {
-        return Err(format!("{does_not}: it has no address"));
-    }
-    Ok(addresses)
+async fn resolve(name: &str) -> Result<Vec<IpAddr>, String> {
+    let found = timeout(RESOLVE_TIMEOUT, SystemNetwork.resolve(name)).await;
+    let found = found.unwrap_or_else(|_| Err("the name service timed out".to_owned()));
+    found.map_err(|why| format!("host {name:?} does not resolve: {why}"))
 }
 
 #[cfg(test)]

@@ -1,12 +1,23 @@
-//! Which webhook receivers may be reached (D27): the only parser of receivers' URLs and the only check of addresses.
+//! Which webhook receivers may be reached (D27): the only parser of receivers' URLs, the only check of addresses, and the only
+//! connector.
 //! `connectctl` and the settings area apply them when a subscription is created, the dispatcher before every attempt.
 //!
 //! Not covered: addresses that only the local network translates, such as a NAT64 prefix of the operator's choice.
 
 mod address;
+mod connect_error;
+mod connector;
+mod network;
+mod response_head;
+mod stream;
 mod url;
 
 pub use address::refusal;
+pub use connect_error::ConnectError;
+pub use connector::Connector;
+pub use network::{Network, ResolveResult, SystemNetwork};
+pub use response_head::{HEAD_BYTES_MAX, HEAD_LINES_MAX, SeenStatus};
+pub use stream::NotBegun;
 pub use url::{Host, ReceiverUrl, Scheme, displayable};
 
 use crate::settings::{Environment, Section, SettingError, Variable, error};

@@ -32,15 +32,6 @@ const KNOWN_MAX: usize = 20_000;
 /// How long an idle receiver is remembered as prompt.
 const FORGET_AFTER: Duration = Duration::from_secs(600);
 
-/// Whether the receiver responded to an attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Responsiveness {
-    /// The receiver sent a status, whichever it was; or nothing was sent, which says nothing about the receiver.
-    Responded,
-    /// It did not respond, or could not be reached.
-    Unresponsive,
-}
-
 /// How a receiver has responded lately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pace {
@@ -214,18 +205,15 @@ impl DueDeliveries {
         None
     }
 
-    /// Ends an attempt.
-    pub(crate) fn finish(&mut self, attempt: u64, responsiveness: Responsiveness, now: Instant) {
+    /// Ends an attempt. `has_responded` is also true if nothing was sent, which says nothing about the receiver.
+    pub(crate) fn finish(&mut self, attempt: u64, has_responded: bool, now: Instant) {
         let Some(Running { subscription, pace, began }) = self.running.remove(&attempt) else { return };
         let Some(receiver) = self.receivers.get_mut(&subscription) else { return };
         receiver.running -= 1;
         receiver.last_used = now;
-        let is_prompt = responsiveness == Responsiveness::Responded && now - began <= PROMPT;
+        let is_prompt = has_responded && now - began <= PROMPT;
         receiver.pace = if is_prompt { Pace::Prompt } else { Pace::Slow };
-        receiver.limit = match responsiveness {
-            Responsiveness::Responded => LIMIT_MAX.min(receiver.limit + 1),
-            Responsiveness::Unresponsive => 1,
-        };
+        receiver.limit = if has_responded { LIMIT_MAX.min(receiver.limit + 1) } else { 1 };
         let tenant = receiver.tenant;
         self.unload(tenant, pace);
         self.give_turn(subscription, now);
@@ -263,10 +251,7 @@ impl DueDeliveries {
                 {
                     started.push(self.start(delivery, now));
                 } else if receiver.pace == pace && receiver.is_due(now) && receiver.reading.is_none() {
-                    receiver.reading = Some(pace);
-                    let tenant = receiver.tenant;
-                    self.load(tenant, pace);
-                    self.to_read.push_back(subscription);
+                    self.begin_reading(subscription);
                 }
                 self.give_turn(subscription, now);
             }
@@ -410,11 +395,16 @@ impl DueDeliveries {
         let Some(receiver) = self.receivers.get_mut(&subscription) else { return };
         let is_low = receiver.waiting.len() < receiver.limit;
         if receiver.pace == Pace::Prompt && is_low && receiver.is_due(now) && receiver.reading.is_none() {
-            receiver.reading = Some(Pace::Prompt);
-            let tenant = receiver.tenant;
-            self.load(tenant, Pace::Prompt);
-            self.to_read.push_back(subscription);
+            self.begin_reading(subscription);
         }
+    }
+
+    fn begin_reading(&mut self, subscription: Uuid) {
+        let Some(receiver) = self.receivers.get_mut(&subscription) else { return };
+        let (tenant, pace) = (receiver.tenant, receiver.pace);
+        receiver.reading = Some(pace);
+        self.load(tenant, pace);
+        self.to_read.push_back(subscription);
     }
 
     fn load(&mut self, tenant: Uuid, pace: Pace) {

@@ -4,12 +4,9 @@
 use crate::dispatch::OpenSlots;
 use crate::store::{self, Notice};
 use common::broker::{Broker, OutgoingMessage, Publisher, Queue, dead_queue_name};
-use common::clock;
 use common::db::{Database, TxError};
 use common::limited;
 use common::log_limit::LogLimit;
-use common::message::DeliveryMeta;
-use common::model::TenantId;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
@@ -62,7 +59,7 @@ impl NoticePublisher {
         if notices.is_empty() {
             return Ok(false);
         }
-        let bodies: Vec<String> = notices.iter().map(|notice| meta(notice).to_header()).collect();
+        let bodies: Vec<String> = notices.iter().map(|notice| notice.meta.to_header()).collect();
         let messages: Vec<OutgoingMessage<'_>> =
             notices.iter().zip(&bodies).map(|(notice, body)| message(notice, body, queue)).collect();
         let results = publisher.publish(&messages, CONFIRM_WITHIN).await;
@@ -82,26 +79,6 @@ impl NoticePublisher {
 }
 
 fn message<'a>(notice: &Notice, body: &'a str, queue: &'a str) -> OutgoingMessage<'a> {
-    let traceparent = notice.traceparent.clone();
+    let traceparent = notice.meta.traceparent.clone();
     OutgoingMessage { queue, meta: body.to_owned(), traceparent, body: body.as_bytes() }
-}
-
-fn meta(notice: &Notice) -> DeliveryMeta {
-    let reason = match (notice.last_status, &notice.last_error) {
-        (Some(status), None) => format!("status {status}"),
-        (_, Some(error)) => error.clone(),
-        (None, None) => "no response".to_owned(),
-    };
-    DeliveryMeta {
-        tenant_id: TenantId(notice.tenant_id),
-        delivery_id: notice.delivery_id,
-        subscription_id: notice.subscription_id,
-        event_id: notice.event_id,
-        event_type: notice.event_type.clone().unwrap_or_default(),
-        attempt: notice.attempts,
-        published_at: clock::now(),
-        traceparent: notice.traceparent.clone(),
-        request_id: notice.request_id,
-        reason,
-    }
 }

@@ -2,7 +2,7 @@
 //!
 //! An attempt whose result cannot be recorded in time is repeated by whoever holds its slot then, with the same id.
 
-use crate::dispatch::{Event, slot_of};
+use crate::dispatch::Event;
 use crate::store::{self, AttemptRecord};
 use common::activity;
 use common::clock;
@@ -34,17 +34,6 @@ const OUTAGE_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(250));
 
 /// A result, and when its attempt ended.
 type Pending = (AttemptRecord, Instant);
-
-/// A delivery whose result is on record, or cannot be recorded.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Recorded {
-    pub slot: i16,
-    pub tenant_id: Uuid,
-    pub subscription_id: Uuid,
-    pub number: i64,
-    /// Until its next attempt, from when it was recorded at the latest.
-    pub due_in: Option<Duration>,
-}
 
 /// Where results are queued. The number of those that wait is limited by the number of deliveries that are held.
 #[derive(Clone, Debug)]
@@ -101,14 +90,7 @@ impl Recorder {
                 self.record_alone(one).await;
             }
         }
-        let recorded = |record: &AttemptRecord| Recorded {
-            slot: slot_of(record.tenant_id),
-            tenant_id: record.tenant_id,
-            subscription_id: record.subscription_id,
-            number: record.number,
-            due_in: record.due_in,
-        };
-        drop(self.events.send(Event::Recorded(batch.iter().map(recorded).collect())));
+        drop(self.events.send(Event::Recorded(batch)));
     }
 
     /// A result that the database refuses is replaced by one that says so.

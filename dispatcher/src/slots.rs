@@ -6,7 +6,7 @@
 //! gives up what exceeds it.
 
 use crate::dispatch::Event;
-use crate::store::{Lease, SlotStatements};
+use crate::store::{Lease, slots};
 use common::db::{DatabaseSession, DatabaseSessionConfig, SessionWork, TxError, run_session};
 use common::limited;
 use common::log_limit::LogLimit;
@@ -69,7 +69,6 @@ pub(crate) async fn hold_slots(mut holder: SlotHolder, url: DatabaseUrl) {
 
 impl SessionWork for SlotHolder {
     async fn run(&mut self, session: &Arc<DatabaseSession>) -> Result<(), TxError> {
-        let statements = SlotStatements::prepare(session).await?;
         let mut ticks = ticks(RENEW_INTERVAL);
         // What was notified while there was no session is unknown.
         self.wake(u64::MAX, true);
@@ -77,21 +76,21 @@ impl SessionWork for SlotHolder {
             tokio::select! {
                 biased;
                 leases = self.given_up.recv() => match leases {
-                    Some(leases) => statements.give_up(session, self.dispatcher, &leases).await?,
-                    None => return statements.leave(session, self.dispatcher).await,
+                    Some(leases) => slots::give_up(session, self.dispatcher, &leases).await?,
+                    None => return slots::leave(session, self.dispatcher).await,
                 },
                 () = session.notified() => {
                     let outbox = session.take_payloads("connect_outbox");
                     let deliveries = session.take_payloads("connect_deliveries");
                     self.wake(slots_of(&outbox), !deliveries.is_empty());
                     if !session.take_payloads("connect_slots").is_empty() {
-                        self.renew(&statements, session).await?;
+                        self.renew(session).await?;
                     }
                     if session.is_closed() {
                         return Err(TxError::Unavailable("the session has ended".to_owned()));
                     }
                 }
-                _ = ticks.tick() => self.renew(&statements, session).await?,
+                _ = ticks.tick() => self.renew(session).await?,
             }
         }
     }
@@ -102,18 +101,18 @@ impl SessionWork for SlotHolder {
 }
 
 impl SlotHolder {
-    async fn renew(&self, statements: &SlotStatements, session: &DatabaseSession) -> Result<(), TxError> {
+    async fn renew(&self, session: &DatabaseSession) -> Result<(), TxError> {
         let until = Instant::now() + TRUSTED;
-        let (mut held, dispatchers) = statements.renew(session, self.dispatcher).await?;
+        let (mut held, dispatchers) = slots::renew(session, self.dispatcher).await?;
         if self.shutdown.is_cancelled() {
             // The others share all slots from now on, while those whose attempts are under way are still renewed.
-            statements.leave(session, self.dispatcher).await?;
+            slots::leave(session, self.dispatcher).await?;
             self.tell(held, 0, until);
             return Ok(());
         }
         let share = SLOTS.div_ceil(dispatchers);
         if held.len() < share {
-            let taken = statements.take(session, self.dispatcher, share - held.len()).await?;
+            let taken = slots::take(session, self.dispatcher, share - held.len()).await?;
             if !taken.is_empty() {
                 tracing::info!(
                     taken = taken.len(),

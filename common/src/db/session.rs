@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{AsyncMessage, Client, Error, Row, Statement};
+use tokio_postgres::{AsyncMessage, Client, Error, Row, Statement, ToStatement};
 use tokio_util::sync::CancellationToken;
 
 /// TCP user timeout of a session, unless the URL has another one: an unreachable server is detected within it.
@@ -111,10 +111,10 @@ impl DatabaseSession {
         self.response(self.client.query_one(statement, parameters)).await
     }
 
-    /// Runs a statement that returns any number of rows.
+    /// Runs a statement, prepared or as text, that returns any number of rows.
     pub async fn query(
         &self,
-        statement: &Statement,
+        statement: &(impl ToStatement + Sync + ?Sized),
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, TxError> {
         self.response(self.client.query(statement, parameters)).await

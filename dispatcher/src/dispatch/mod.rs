@@ -5,12 +5,12 @@
 
 mod held_slots;
 
-use crate::due::{DueDeliveries, Responsiveness, Started};
+use crate::due::{DueDeliveries, Started};
 use crate::outbox::OutboxTurns;
-use crate::record::{RecordQueue, Recorded};
-use crate::send::{DeliveryAttempt, DeliverySender};
+use crate::record::RecordQueue;
+use crate::send::DeliverySender;
 use crate::slots::Leases;
-use crate::store::{self, Delivery, DueSubscription, FanOutRound, Lease, Read};
+use crate::store::{self, AttemptRecord, Delivery, DueSubscription, FanOutRound, Lease, Read};
 use common::db::{Database, TxError};
 use common::outage::Outage;
 use held_slots::HeldSlots;
@@ -62,10 +62,10 @@ pub(crate) enum Event {
     Looked(Result<(Vec<DueSubscription>, bool), TxError>),
     /// Deliveries of a removed subscription were dropped; whether more may be left.
     Dropped(Uuid, Result<bool, TxError>),
-    /// An attempt ended, and its result is to be recorded.
-    Ended(u64, Responsiveness),
+    /// An attempt ended, and its result is to be recorded. Whether the receiver responded.
+    Ended(u64, bool),
     /// Results were recorded, or cannot be.
-    Recorded(Vec<Recorded>),
+    Recorded(Vec<AttemptRecord>),
 }
 
 /// What the loop works with.
@@ -212,16 +212,16 @@ impl Dispatch {
                     self.drop_deliveries(subscription, slot);
                 }
             }
-            Event::Ended(attempt, responsiveness) => self.due.finish(attempt, responsiveness, now),
+            Event::Ended(attempt, has_responded) => self.due.finish(attempt, has_responded, now),
             Event::Recorded(recorded) => {
                 for one in recorded {
                     self.due.release(one.subscription_id, one.number);
                     if let Some(due_in) = one.due_in
-                        && self.slots.open_slot(one.slot).is_some()
+                        && self.slots.open_slot(one.lease.slot).is_some()
                     {
                         // Never before it is due by the clock of the database, or it would be read twice.
                         let at = now + due_in;
-                        self.due.due((one.tenant_id, one.subscription_id), one.slot, at, now);
+                        self.due.due((one.tenant_id, one.subscription_id), one.lease.slot, at, now);
                     }
                 }
             }
@@ -348,14 +348,13 @@ impl Dispatch {
         let slot = slot_of(delivery.tenant_id);
         // Only what is of open slots is due.
         let lease = self.slots.open_slot(slot).unwrap_or(Lease { slot, epoch: -1 });
-        let attempting = DeliveryAttempt { delivery, lease };
         let (sender, records, events) =
             (self.of.sender.clone(), self.of.records.clone(), self.of.events.clone());
         drop(common::critical_task::spawn("attempt", async move {
-            let (record, responsiveness) = sender.attempt(attempting).await;
+            let (record, has_responded) = sender.attempt(delivery, lease).await;
             // The record comes first, so that a drain that sees no attempt sees its record.
             records.push(record);
-            drop(events.send(Event::Ended(attempt, responsiveness)));
+            drop(events.send(Event::Ended(attempt, has_responded)));
         }));
     }
 

@@ -45,16 +45,16 @@ impl Fixture {
     }
 
     /// Ends attempts after that time, and returns those that begin then.
-    fn finish(&mut self, attempts: &[u64], took: Duration, responsiveness: Responsiveness) -> Vec<Started> {
+    fn finish(&mut self, attempts: &[u64], took: Duration, has_responded: bool) -> Vec<Started> {
         self.now += took;
         for attempt in attempts {
-            self.due.finish(*attempt, responsiveness, self.now);
+            self.due.finish(*attempt, has_responded, self.now);
         }
         self.due.next(self.now)
     }
 
     fn respond(&mut self, attempts: &[u64]) -> Vec<Started> {
-        self.finish(attempts, Duration::from_millis(5), Responsiveness::Responded)
+        self.finish(attempts, Duration::from_millis(5), true)
     }
 
     /// A receiver that has responded promptly, whose limit is the highest.
@@ -79,7 +79,7 @@ fn a_subscription_begins_with_few_attempts_and_gets_one_more_with_each_response(
     let begun = fixture.offer(1, 11, 1..100);
     assert_eq!(begun.len(), LIMIT_MAX);
     fixture.due.close(|_| false);
-    fixture.finish(&begun, Duration::from_secs(10), Responsiveness::Unresponsive);
+    fixture.finish(&begun, Duration::from_secs(10), false);
     assert_eq!(fixture.offer(1, 11, 200..210).len(), 1, "after an attempt without a response");
 }
 

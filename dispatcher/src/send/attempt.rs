@@ -22,6 +22,14 @@ pub(crate) struct Attempt {
     pub duration: Duration,
 }
 
+impl Attempt {
+    /// One that ended without a status, at once unless its duration is set.
+    pub(super) fn without_status(outcome: Outcome, error: &str) -> Self {
+        let error = Some(error.to_owned());
+        Self { outcome, status: None, error, response: None, retry_after: None, duration: Duration::ZERO }
+    }
+}
+
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
@@ -85,6 +93,14 @@ impl Outcome {
     /// Whether the receiver accepted the webhook.
     pub const fn is_delivered(self) -> bool {
         matches!(self, Self::Delivered)
+    }
+
+    /// Whether the receiver sent a status, whichever it was; or nothing was sent, which says nothing about the receiver.
+    pub(super) const fn has_responded(self) -> bool {
+        !matches!(
+            self,
+            Self::Timeout | Self::NotResolved | Self::ConnectFailed | Self::TlsFailed | Self::ConnectionLost
+        )
     }
 
     /// The outcome for a status code.

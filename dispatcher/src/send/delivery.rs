@@ -2,7 +2,6 @@
 
 use super::endpoint::{Endpoint, Endpoints};
 use super::{Attempt, Outcome, Sender, WebhookRequest};
-use crate::due::Responsiveness;
 use crate::schedule::Schedule;
 use crate::store::{AttemptRecord, Delivery, Lease, OutboundEvent};
 use chrono::{DateTime, Utc};
@@ -17,18 +16,10 @@ use common::model::DeliveryState;
 use common::sealed::MasterKeys;
 use common::trace::{SpanKind, TraceContext, TraceSpan};
 use std::sync::Arc;
-use std::time::Duration;
 use tracing::Instrument as _;
 
 /// Limits the log lines, by reason: failed secret decryption, and deliveries whose attempts are used up.
 static LINES: LogLimit<2> = LogLimit::new();
-
-/// A delivery that is attempted, with the lease that permits it.
-#[derive(Debug)]
-pub(crate) struct DeliveryAttempt {
-    pub delivery: Delivery,
-    pub lease: Lease,
-}
 
 /// Attempts deliveries. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -57,26 +48,27 @@ impl DeliverySender {
         can_send
     }
 
-    /// Makes the attempt. Returns what is to be recorded, and whether the receiver responded.
-    pub(crate) async fn attempt(&self, job: DeliveryAttempt) -> (AttemptRecord, Responsiveness) {
-        let event = job.delivery.event.as_ref();
+    /// Makes an attempt, which the lease permits. Returns what is to be recorded, and whether the receiver responded.
+    pub(crate) async fn attempt(&self, delivery: Delivery, lease: Lease) -> (AttemptRecord, bool) {
+        let event = delivery.event.as_ref();
         let request_id = event.and_then(|event| event.request_id);
         let parent = event.and_then(|event| TraceContext::parse(event.traceparent.as_deref()?));
         // Without a cause, all attempts are of the trace that is named like the delivery.
-        let id = job.delivery.delivery_id;
+        let id = delivery.delivery_id;
         let mut trace_span = TraceSpan::begin_named_like(id, parent, "delivery", SpanKind::Client);
         let trace_id = trace_span.context().trace_id;
         let span = tracing::error_span!("delivery", delivery_id = %id, request_id = request_id.map(tracing::field::display), %trace_id);
         async {
             let at = clock::database_now();
-            let attempt = self.send(&job.delivery, trace_span.context(), at).await;
+            let attempt = self.send(&delivery, trace_span.context(), at).await;
             metrics::counter!(WEBHOOK_ATTEMPTS, "outcome" => attempt.outcome.as_str()).increment(1);
             metrics::histogram!(WEBHOOK_ATTEMPT_DURATION).record(attempt.duration);
-            set_attributes(&mut trace_span, &job.delivery, &attempt);
+            set_attributes(&mut trace_span, &delivery, &attempt);
             drop(trace_span);
-            let number = job.delivery.attempts + 1;
+            let number = delivery.attempts + 1;
             tracing::debug!(outcome = attempt.outcome.as_str(), attempt = number, "webhook attempt finished");
-            (self.record_of(job, &attempt, at), responsiveness(attempt.outcome))
+            let has_responded = attempt.outcome.has_responded();
+            (self.record_of(&delivery, lease, attempt, at), has_responded)
         }
         .instrument(span)
         .await
@@ -85,10 +77,10 @@ impl DeliverySender {
     async fn send(&self, delivery: &Delivery, context: TraceContext, now: DateTime<Utc>) -> Attempt {
         let endpoint = self.endpoints.of(delivery);
         let Some(OutboundEvent { event_type, envelope, .. }) = &delivery.event else {
-            return nothing_sent(Outcome::AddressRefused, "the event is not stored any more");
+            return Attempt::without_status(Outcome::AddressRefused, "the event is not stored any more");
         };
         let Endpoint { url: Some(url), secrets: Some(secrets), .. } = &*endpoint else {
-            return nothing_sent(
+            return Attempt::without_status(
                 Outcome::AddressRefused,
                 "the subscription's URL cannot be decrypted or parsed",
             );
@@ -106,8 +98,13 @@ impl DeliverySender {
         self.sender.send(&request).await
     }
 
-    fn record_of(&self, job: DeliveryAttempt, attempt: &Attempt, at: DateTime<Utc>) -> AttemptRecord {
-        let DeliveryAttempt { delivery, lease } = job;
+    fn record_of(
+        &self,
+        delivery: &Delivery,
+        lease: Lease,
+        attempt: Attempt,
+        at: DateTime<Utc>,
+    ) -> AttemptRecord {
         let attempts = delivery.attempts.saturating_add(1);
         // Since the delivery was created or last replayed.
         let made = u16::try_from(attempts - delivery.attempts_before_replay).unwrap_or(1);
@@ -142,26 +139,10 @@ impl DeliverySender {
             due_in,
             at,
             status: attempt.status.and_then(|status| i16::try_from(status).ok()),
-            error: attempt.error.clone(),
-            response: attempt.response.clone(),
+            error: attempt.error,
+            response: attempt.response,
             duration_ms: i32::try_from(attempt.duration.as_millis()).unwrap_or(i32::MAX),
         }
-    }
-}
-
-const fn responsiveness(outcome: Outcome) -> Responsiveness {
-    match outcome {
-        Outcome::Delivered
-        | Outcome::Redirect
-        | Outcome::ClientError
-        | Outcome::ServerError
-        | Outcome::OtherStatus
-        | Outcome::AddressRefused => Responsiveness::Responded,
-        Outcome::Timeout
-        | Outcome::NotResolved
-        | Outcome::ConnectFailed
-        | Outcome::TlsFailed
-        | Outcome::ConnectionLost => Responsiveness::Unresponsive,
     }
 }
 
@@ -181,17 +162,6 @@ fn set_attributes(trace_span: &mut TraceSpan, delivery: &Delivery, attempt: &Att
     }
     if !attempt.outcome.is_delivered() {
         trace_span.fail();
-    }
-}
-
-fn nothing_sent(outcome: Outcome, why: &str) -> Attempt {
-    Attempt {
-        outcome,
-        status: None,
-        error: Some(why.to_owned()),
-        response: None,
-        retry_after: None,
-        duration: Duration::ZERO,
     }
 }
 

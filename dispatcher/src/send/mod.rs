@@ -5,16 +5,11 @@
 //! prolong an attempt beyond its timeout, exhaust memory, or keep an unused connection open.
 
 mod attempt;
-mod connect_error;
-mod connector;
 mod delivery;
 mod endpoint;
 mod failure;
-mod network;
 mod outgoing;
-mod receiver_connection;
 mod response;
-mod response_head;
 mod retry_after;
 mod settings;
 #[cfg(test)]
@@ -23,16 +18,16 @@ mod tls;
 
 use attempt::Attempt;
 pub use attempt::Outcome;
-pub(crate) use delivery::{DeliveryAttempt, DeliverySender};
+pub(crate) use delivery::DeliverySender;
 pub use settings::{SenderError, SenderSettings};
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
-use common::egress::ReceiverUrl;
+use common::egress::{
+    Connector, HEAD_BYTES_MAX, HEAD_LINES_MAX, Network, ReceiverUrl, SeenStatus, SystemNetwork,
+};
 use common::sealed::Secret;
 use common::trace::TraceContext;
-use connector::Connector;
-use failure::Failure;
 use http_body_util::Full;
 use hyper::Response;
 use hyper::body::Incoming;
@@ -40,9 +35,8 @@ use hyper::http::Extensions;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use network::{Network, SystemNetwork};
 use response::BodyDrain;
-use response_head::SeenStatus;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -100,10 +94,10 @@ impl ExchangeStatus {
 impl Sender {
     /// A sender. Reads the root certificates.
     pub(crate) fn new(settings: &SenderSettings) -> Result<Self, SenderError> {
-        Self::with_network(Box::new(SystemNetwork::default()), settings)
+        Self::with_network(Arc::new(SystemNetwork), settings)
     }
 
-    fn with_network(network: Box<dyn Network>, settings: &SenderSettings) -> Result<Self, SenderError> {
+    fn with_network(network: Arc<dyn Network>, settings: &SenderSettings) -> Result<Self, SenderError> {
         let tls = tls::client(settings.ca_file.as_deref())?;
         let connector = Connector::new(network, settings.egress.clone(), tls, settings.timeout);
         let client = Client::builder(TokioExecutor::new())
@@ -113,8 +107,8 @@ impl Sender {
             // A request of which nothing was sent, because its connection was just closed, is sent on another connection.
             .retry_canceled_requests(true)
             // Above the bounds of a response's head, so that these apply.
-            .http1_max_buf_size(2 * response_head::BYTES_MAX)
-            .http1_max_headers(response_head::LINES_MAX + 1)
+            .http1_max_buf_size(2 * HEAD_BYTES_MAX)
+            .http1_max_headers(HEAD_LINES_MAX + 1)
             // Header names are written as in the specification, for receivers that compare them case-sensitively.
             .http1_title_case_headers(true)
             // Only Retry-After is used, so an invalid other header must not fail the attempt.
@@ -126,42 +120,35 @@ impl Sender {
     /// Makes one attempt, within the timeout. If it is canceled the receiver may have received it.
     pub(crate) async fn send(&self, webhook: &WebhookRequest<'_>) -> Attempt {
         let begun = Instant::now();
-        match self.exchange(webhook).await {
-            Ok(response) => self.classify(response, begun, webhook.now).await,
-            Err(Failure { outcome, status, text }) => {
-                let error = status.is_none().then_some(text);
-                Attempt {
-                    outcome,
-                    status,
-                    error,
-                    response: None,
-                    retry_after: None,
-                    duration: begun.elapsed(),
-                }
-            }
-        }
-    }
-
-    async fn exchange(&self, webhook: &WebhookRequest<'_>) -> Result<Response<Incoming>, Failure> {
         let mut seen = ExchangeStatus::default();
-        let in_time = timeout(self.timeout, self.exchange_without_timeout(webhook, &mut seen)).await;
-        let result = in_time.unwrap_or_else(|_elapsed| {
-            Err(Failure::new(Outcome::Timeout, &format!("no status within {:?}", self.timeout)))
-        });
-        result.map_err(|failure| failure.unless_status(seen.take()))
+        let failed = match timeout(self.timeout, self.exchange(webhook, &mut seen)).await {
+            Ok(Ok(response)) => return self.classify(response, begun, webhook.now).await,
+            Ok(Err(failed)) => failed,
+            Err(_elapsed) => {
+                Attempt::without_status(Outcome::Timeout, &format!("no status within {:?}", self.timeout))
+            }
+        };
+        let duration = begun.elapsed();
+        match seen.take() {
+            Some(status) => {
+                let outcome = Outcome::of_status(status);
+                Attempt { outcome, status: Some(status), error: None, duration, ..failed }
+            }
+            None => Attempt { duration, ..failed },
+        }
     }
 
     /// Retries on another connection if the receiver had closed an idle one before the request was sent. All idle connections
     /// may have been closed.
-    async fn exchange_without_timeout(
+    async fn exchange(
         &self,
         webhook: &WebhookRequest<'_>,
         seen: &mut ExchangeStatus,
-    ) -> Result<Response<Incoming>, Failure> {
+    ) -> Result<Response<Incoming>, Attempt> {
         let mut idle_left = IDLE_PER_RECEIVER;
         loop {
             let mut request = outgoing::request(webhook).map_err(|error| {
-                Failure::new(Outcome::AddressRefused, &format!("url is not valid: {error}"))
+                Attempt::without_status(Outcome::AddressRefused, &format!("url is not valid: {error}"))
             })?;
             *seen = ExchangeStatus(Some(capture_connection(&mut request)));
             match self.client.request(request).await {
@@ -170,7 +157,7 @@ impl Sender {
                     return Ok(response);
                 }
                 Err(error) if idle_left > 0 && failure::is_not_begun(&error) => idle_left -= 1,
-                Err(error) => return Err(Failure::of(&error)),
+                Err(error) => return Err(failure::failed(&error)),
             }
         }
     }

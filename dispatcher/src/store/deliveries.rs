@@ -1,7 +1,10 @@
 //! Deliveries without attempts: dropped ones, and notices of dead-lettered ones.
 
 use super::{Lease, execute, lease_columns, query_in_time};
+use common::clock;
 use common::db::{Database, TxError, column};
+use common::message::DeliveryMeta;
+use common::model::TenantId;
 use deadpool_postgres::GenericClient;
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -30,8 +33,8 @@ common::statements! {
 
     const NOTICES_DUE = "
     -- deliveries.notices
-    SELECT d.tenant_id, d.subscription_id, d.number, d.delivery_id, d.event_id, d.attempts, d.last_status, d.last_error,
-            o.event_type, o.traceparent, o.request_id
+    SELECT d.tenant_id, d.delivery_id, d.subscription_id, d.event_id, coalesce(o.event_type, ''), d.attempts, o.traceparent,
+           o.request_id, coalesce(d.last_error, 'status ' || d.last_status, 'no response'), d.number
     FROM unnest($1::smallint[]) AS held (slot)
     CROSS JOIN LATERAL (
         SELECT * FROM deliveries d WHERE d.slot = held.slot AND d.needs_notice LIMIT $2::bigint
@@ -49,23 +52,12 @@ common::statements! {
     WHERE d.subscription_id = told.subscription_id AND d.number = told.number AND d.attempts = told.attempts";
 }
 
-/// A dead-lettered delivery of which nothing was published yet.
+/// What is to be published about a dead-lettered delivery.
 #[derive(Clone, Debug)]
 pub(crate) struct Notice {
-    pub tenant_id: Uuid,
-    pub subscription_id: Uuid,
+    /// Its number in the log of its subscription.
     pub number: i64,
-    pub delivery_id: Uuid,
-    pub event_id: Uuid,
-    pub attempts: i16,
-    /// The last response's status.
-    pub last_status: Option<i16>,
-    /// Why there was none.
-    pub last_error: Option<String>,
-    /// `None` if the event is not stored any more.
-    pub event_type: Option<String>,
-    pub traceparent: Option<String>,
-    pub request_id: Option<Uuid>,
+    pub meta: DeliveryMeta,
 }
 
 /// Drops pending deliveries of a removed subscription, at most a thousand; returns whether more may be left.
@@ -84,27 +76,27 @@ pub(crate) async fn drop_pending(
 /// Loads notices of slots that are to be published.
 pub(crate) async fn load_notices(database: &Database, slots: &[i16]) -> Result<Vec<Notice>, TxError> {
     let notice = |row: &Row| {
-        Ok(Notice {
-            tenant_id: row.try_get(0)?,
-            subscription_id: row.try_get(1)?,
-            number: row.try_get(2)?,
-            delivery_id: row.try_get(3)?,
-            event_id: row.try_get(4)?,
-            attempts: row.try_get(5)?,
-            last_status: row.try_get(6)?,
-            last_error: row.try_get(7)?,
-            event_type: row.try_get(8)?,
-            traceparent: row.try_get(9)?,
-            request_id: row.try_get(10)?,
-        })
+        let meta = DeliveryMeta {
+            tenant_id: TenantId(row.try_get(0)?),
+            delivery_id: row.try_get(1)?,
+            subscription_id: row.try_get(2)?,
+            event_id: row.try_get(3)?,
+            event_type: row.try_get(4)?,
+            attempt: row.try_get(5)?,
+            published_at: clock::now(),
+            traceparent: row.try_get(6)?,
+            request_id: row.try_get(7)?,
+            reason: row.try_get(8)?,
+        };
+        Ok(Notice { number: row.try_get(9)?, meta })
     };
     query_in_time(database, NOTICES_DUE, &[&slots, &NOTICES]).await?.iter().map(notice).collect()
 }
 
 /// Marks notices as published.
 pub(crate) async fn mark_noticed(on: &impl GenericClient, notices: &[&Notice]) -> Result<(), TxError> {
-    let subscriptions = column(notices, |notice| notice.subscription_id);
+    let subscriptions = column(notices, |notice| notice.meta.subscription_id);
     let (numbers, attempts) =
-        (column(notices, |notice| notice.number), column(notices, |notice| notice.attempts));
+        (column(notices, |notice| notice.number), column(notices, |notice| notice.meta.attempt));
     execute(on, NOTICED, &[&subscriptions, &numbers, &attempts]).await.map(drop)
 }

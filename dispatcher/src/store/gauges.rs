@@ -1,10 +1,8 @@
 //! Counts for the gauges. Each reads a bounded number of rows: beyond that the exact number does not matter.
 
-use super::{duration, query};
-use common::db::{Sql, TxError};
-use common::model::DeliveryState;
+use super::query;
+use common::db::TxError;
 use deadpool_postgres::GenericClient;
-use std::time::Duration;
 
 common::statements! {
     const OUTBOX = "
@@ -14,13 +12,13 @@ common::statements! {
 
     const PENDING = "
     -- deliveries.pending
-    SELECT count(*) FROM (
+    SELECT count(*), 0::float8 FROM (
         SELECT 1 FROM deliveries WHERE state = 'pending' ORDER BY slot, subscription_id, next_attempt_at LIMIT 100000
     ) AS pending";
 
     const DEAD = "
     -- deliveries.dead
-    SELECT count(*) FROM (
+    SELECT count(*), 0::float8 FROM (
         SELECT 1 FROM deliveries WHERE state = 'dead' ORDER BY tenant_id, delivery_id LIMIT 100000
     ) AS dead";
 
@@ -44,37 +42,14 @@ common::statements! {
            coalesce(extract(epoch FROM now() - (SELECT min(next_attempt_at) FROM due)), 0)::float8";
 }
 
-/// What waits.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Backlog {
-    /// Counted up to 100,000.
-    pub count: i64,
-    /// Age of the oldest; zero if there is none.
-    pub oldest: Duration,
-}
-
-/// Measures the events that are not fanned out.
-pub(crate) async fn measure_outbox(on: &impl GenericClient) -> Result<Backlog, TxError> {
-    backlog(on, OUTBOX).await
-}
-
-/// Measures the deliveries that are due and not recorded as sent, of subscriptions that are not paused.
-pub(crate) async fn measure_due(on: &impl GenericClient) -> Result<Backlog, TxError> {
-    backlog(on, DUE).await
-}
-
-/// Counts pending and dead-lettered deliveries, up to 100,000 each.
-pub(crate) async fn count_deliveries(on: &impl GenericClient) -> Result<[(DeliveryState, i64); 2], TxError> {
-    let (pending, dead) = (count(on, PENDING).await?, count(on, DEAD).await?);
-    Ok([(DeliveryState::Pending, pending), (DeliveryState::DeadLettered, dead)])
-}
-
-async fn backlog(on: &impl GenericClient, sql: Sql) -> Result<Backlog, TxError> {
-    let rows = query(on, sql, &[]).await?;
-    let Some(row) = rows.first() else { return Ok(Backlog { count: 0, oldest: Duration::ZERO }) };
-    Ok(Backlog { count: row.try_get(0)?, oldest: duration(row.try_get(1)?) })
-}
-
-async fn count(on: &impl GenericClient, sql: Sql) -> Result<i64, TxError> {
-    query(on, sql, &[]).await?.first().map_or(Ok(0), |row| Ok(row.try_get(0)?))
+/// Counts events that are not fanned out; deliveries that are due and not recorded as sent, of subscriptions that are not paused;
+/// pending ones; and dead-lettered ones. Each up to 100,000, with the age of the oldest in seconds where it matters.
+pub(crate) async fn count(on: &impl GenericClient) -> Result<[(i64, f64); 4], TxError> {
+    let mut counts = [(0, 0.0); 4];
+    for (count, sql) in counts.iter_mut().zip([OUTBOX, DUE, PENDING, DEAD]) {
+        if let Some(row) = query(on, sql, &[]).await?.first() {
+            *count = (row.try_get(0)?, row.try_get(1)?);
+        }
+    }
+    Ok(counts)
 }

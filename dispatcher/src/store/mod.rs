@@ -10,15 +10,14 @@ mod fan_out;
 mod gauges;
 mod record;
 mod replay_jobs;
-mod slots;
+pub(crate) mod slots;
 
 pub(crate) use deliveries::{Notice, drop_pending, load_notices, mark_noticed};
 pub(crate) use due::{DueSubscription, Read, load_due, look};
 pub(crate) use fan_out::{FanOutRound, SlotTurn, fan_out};
-pub(crate) use gauges::{Backlog, count_deliveries, measure_due, measure_outbox};
+pub(crate) use gauges::count;
 pub(crate) use record::{AttemptRecord, record};
 pub(crate) use replay_jobs::{ReplayBatch, load_open_jobs, replay_batch, stop_job};
-pub(crate) use slots::SlotStatements;
 
 use bytes::Bytes;
 use common::db::{Client, Database, Sql, TxError};

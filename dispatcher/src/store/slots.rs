@@ -2,7 +2,7 @@
 
 use super::{Lease, lease_columns};
 use common::db::{DatabaseSession, TxError};
-use tokio_postgres::{Row, Statement};
+use tokio_postgres::Row;
 use uuid::Uuid;
 
 common::statements! {
@@ -53,67 +53,32 @@ common::statements! {
     DELETE FROM dispatchers WHERE dispatcher_id = $1";
 }
 
-/// The statements about leases, prepared on a session.
-#[derive(Clone, Debug)]
-pub(crate) struct SlotStatements {
-    renew: Statement,
-    take: Statement,
-    give_up: Statement,
-    leave: Statement,
+/// Renews the leases of a dispatcher. Returns them, and the number of dispatchers, this one included.
+pub(crate) async fn renew(on: &DatabaseSession, dispatcher: Uuid) -> Result<(Vec<Lease>, usize), TxError> {
+    let (mut leases, mut dispatchers) = (Vec::new(), 1);
+    for row in on.query(RENEW.as_str(), &[&dispatcher]).await? {
+        match row.try_get(0)? {
+            Some(slot) => leases.push(Lease { slot, epoch: row.try_get(1)? }),
+            None => dispatchers = usize::try_from(row.try_get::<_, i64>(1)?).unwrap_or(1),
+        }
+    }
+    Ok((leases, dispatchers))
 }
 
-impl SlotStatements {
-    /// Prepares them.
-    pub(crate) async fn prepare(on: &DatabaseSession) -> Result<Self, TxError> {
-        Ok(Self {
-            renew: on.prepare(RENEW.as_str()).await?,
-            take: on.prepare(TAKE.as_str()).await?,
-            give_up: on.prepare(GIVE_UP.as_str()).await?,
-            leave: on.prepare(LEAVE.as_str()).await?,
-        })
-    }
+/// Takes free slots, at most `most`.
+pub(crate) async fn take(on: &DatabaseSession, dispatcher: Uuid, most: usize) -> Result<Vec<Lease>, TxError> {
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let lease = |row: &Row| Ok(Lease { slot: row.try_get(0)?, epoch: row.try_get(1)? });
+    on.query(TAKE.as_str(), &[&dispatcher, &most]).await?.iter().map(lease).collect()
+}
 
-    /// Renews the leases of a dispatcher. Returns them, and the number of dispatchers, this one included.
-    pub(crate) async fn renew(
-        &self,
-        on: &DatabaseSession,
-        dispatcher: Uuid,
-    ) -> Result<(Vec<Lease>, usize), TxError> {
-        let (mut leases, mut dispatchers) = (Vec::new(), 1);
-        for row in on.query(&self.renew, &[&dispatcher]).await? {
-            match row.try_get(0)? {
-                Some(slot) => leases.push(Lease { slot, epoch: row.try_get(1)? }),
-                None => dispatchers = usize::try_from(row.try_get::<_, i64>(1)?).unwrap_or(1),
-            }
-        }
-        Ok((leases, dispatchers))
-    }
+/// Gives slots up, and tells the other dispatchers so.
+pub(crate) async fn give_up(on: &DatabaseSession, dispatcher: Uuid, leases: &[Lease]) -> Result<(), TxError> {
+    let (slots, epochs) = lease_columns(leases);
+    on.query(GIVE_UP.as_str(), &[&dispatcher, &slots, &epochs]).await.map(drop)
+}
 
-    /// Takes free slots, at most `most`.
-    pub(crate) async fn take(
-        &self,
-        on: &DatabaseSession,
-        dispatcher: Uuid,
-        most: usize,
-    ) -> Result<Vec<Lease>, TxError> {
-        let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let lease = |row: &Row| Ok(Lease { slot: row.try_get(0)?, epoch: row.try_get(1)? });
-        on.query(&self.take, &[&dispatcher, &most]).await?.iter().map(lease).collect()
-    }
-
-    /// Gives slots up, and tells the other dispatchers so.
-    pub(crate) async fn give_up(
-        &self,
-        on: &DatabaseSession,
-        dispatcher: Uuid,
-        leases: &[Lease],
-    ) -> Result<(), TxError> {
-        let (slots, epochs) = lease_columns(leases);
-        on.query(&self.give_up, &[&dispatcher, &slots, &epochs]).await.map(drop)
-    }
-
-    /// Makes the dispatcher no longer count for the others.
-    pub(crate) async fn leave(&self, on: &DatabaseSession, dispatcher: Uuid) -> Result<(), TxError> {
-        on.query(&self.leave, &[&dispatcher]).await.map(drop)
-    }
+/// Makes the dispatcher no longer count for the others.
+pub(crate) async fn leave(on: &DatabaseSession, dispatcher: Uuid) -> Result<(), TxError> {
+    on.query(LEAVE.as_str(), &[&dispatcher]).await.map(drop)
 }

@@ -3,7 +3,10 @@
 //! Slow receivers hold every request until the test releases them, so that nothing depends on timing.
 
 use super::OutboundWorld;
-use tests::{Behavior, MAX_WAIT, World};
+use common::model::TenantId;
+use common::sealed::{MasterKey, Secret, subscription_binding, subscription_url_binding};
+use tests::{Behavior, MASTER_KEY, MAX_WAIT, World};
+use uuid::Uuid;
 
 /// Longer than a test takes: no attempt fails because of it.
 const TIMEOUT: &str = "600s";
@@ -27,6 +30,28 @@ impl OutboundWorld {
              NOTIFY connect_outbox"
         );
         self.world.database.execute(&statement).await;
+    }
+
+    /// Inserts subscriptions of acme to all events as `connectctl` does, which is faster for thousands of them.
+    async fn insert_subscriptions(&self, count: usize, path: &str) {
+        let client = self.world.database.connect().await;
+        let tenant = "SELECT tenant_id FROM tenants WHERE slug = 'acme'";
+        let tenant = TenantId(client.query_one(tenant, &[]).await.expect("a tenant").get(0));
+        let master = MasterKey::parse(MASTER_KEY).expect("a key");
+        let seal = |text: &str, binding: &str| {
+            let nonce = *Uuid::now_v7().as_bytes().last_chunk().expect("16 bytes");
+            master.seal(&Secret::new(text.to_owned()), binding, nonce)
+        };
+        let ids: Vec<Uuid> = (0..count).map(|_| Uuid::now_v7()).collect();
+        let url = self.receiver.url_by_name(path);
+        let urls: Vec<_> = ids.iter().map(|id| seal(&url, &subscription_url_binding(tenant, *id))).collect();
+        let secrets: Vec<_> =
+            ids.iter().map(|id| seal("whsec_x", &subscription_binding(tenant, *id))).collect();
+        let insert = "INSERT INTO subscriptions
+                (tenant_id, subscription_id, display_url, url_sealed, secret_sealed, created_at)
+            SELECT $1, id, 'https://localhost', url, secret, now()
+            FROM unnest($2::uuid[], $3::bytea[], $4::bytea[]) AS new (id, url, secret)";
+        client.execute(insert, &[&tenant.0, &ids, &urls, &secrets]).await.expect("subscriptions");
     }
 }
 
@@ -79,4 +104,31 @@ async fn many_unresponsive_receivers_leave_capacity_for_a_responsive_one() {
     receiver.wait_for_at("/alive", 201).await;
     receiver.release();
     outbound.until_deliveries_within(MAX_WAIT, "delivered", 1_202).await;
+}
+
+#[tokio::test]
+async fn thousands_of_unresponsive_receivers_with_more_added_delay_no_new_one_of_another_agency() {
+    let world =
+        World::with().set("CONNECT_WEBHOOK_TIMEOUT", TIMEOUT).set("CONNECT_WEBHOOK_CONCURRENCY", "16");
+    let outbound = OutboundWorld::start_with(world).await;
+    let receiver = &outbound.receiver;
+    receiver.hold();
+    receiver.respond("/dead", Behavior::status(204).held());
+    outbound.insert_subscriptions(5_000, "/dead").await;
+    // Those of one tenant get half of the attempts that slow receivers may have.
+    outbound.insert_outbox_events(2, "lead.assigned").await;
+    receiver.wait_for_at("/dead", 4).await;
+    for round in 0..3 {
+        outbound.insert_subscriptions(200, "/dead").await;
+        outbound.insert_outbox_events(1, "lead.assigned").await;
+        let (tenant, path) = (format!("zeta-{round}"), format!("/zeta/{round}"));
+        outbound.world.add_tenant(&tenant).await;
+        outbound.subscribe_of(&tenant, &receiver.url_by_name(&path), &[]).await;
+        outbound.insert_outbox_events_of(&tenant, 1, "lead.assigned").await;
+        receiver.wait_for_at(&path, 1).await;
+    }
+    assert_eq!(receiver.received_at("/dead").len(), 4, "none of the unresponsive ones has ended");
+    outbound.until_deliveries("delivered", 3).await;
+    outbound.until_deliveries("pending", 2 * 5_000 + 5_200 + 5_400 + 5_600).await;
+    outbound.assert_numbers_have_no_holes().await;
 }

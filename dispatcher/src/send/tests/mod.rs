@@ -5,10 +5,9 @@ mod failures;
 mod request;
 mod ssrf;
 
-use super::network::{Network, ResolveResult, SystemNetwork};
 use super::{Attempt, Outcome, Sender, SenderSettings, WebhookRequest};
 use bytes::Bytes;
-use common::egress::{EgressSettings, ReceiverUrl};
+use common::egress::{EgressSettings, Network, ReceiverUrl, ResolveResult, SystemNetwork};
 use common::sealed::Secret;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -92,7 +91,7 @@ impl FakeNetwork {
     }
 }
 
-impl Network for Arc<FakeNetwork> {
+impl Network for FakeNetwork {
     fn resolve(&self, name: &str) -> BoxFuture<'static, ResolveResult> {
         self.asked.lock().unwrap().push(name.to_owned());
         let answer = self.answers.lock().unwrap().pop_front();
@@ -102,7 +101,7 @@ impl Network for Arc<FakeNetwork> {
     fn dial(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<TcpStream>> {
         self.dialed.lock().unwrap().push(address);
         match self.leads_to {
-            Some(really) => SystemNetwork::default().dial(really),
+            Some(really) => SystemNetwork.dial(really),
             None => std::future::ready(Err(io::ErrorKind::ConnectionRefused.into())).boxed(),
         }
     }

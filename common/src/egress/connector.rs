@@ -3,10 +3,10 @@
 
 use super::connect_error::ConnectError;
 use super::network::Network;
-use super::receiver_connection::{OpenConnections, ReceiverStream};
-use common::egress::{EgressSettings, Host, ReceiverUrl, Scheme};
-use common::limited;
-use common::log_limit::LogLimit;
+use super::stream::{OpenConnections, ReceiverStream};
+use super::{EgressSettings, Host, ReceiverUrl, Scheme};
+use crate::limited;
+use crate::log_limit::LogLimit;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use hyper::Uri;
@@ -30,10 +30,10 @@ static REFUSED: LogLimit<1> = LogLimit::new();
 
 /// Connects to receivers. It checks every address, whether it comes from the URL or from name resolution.
 #[derive(Clone)]
-pub(super) struct Connector(Arc<ConnectorInner>);
+pub struct Connector(Arc<ConnectorInner>);
 
 struct ConnectorInner {
-    network: Box<dyn Network>,
+    network: Arc<dyn Network>,
     egress: EgressSettings,
     tls: TlsConnector,
     timeout: Duration,
@@ -42,8 +42,8 @@ struct ConnectorInner {
 
 impl Connector {
     /// `timeout` limits the time to connect, and the time to send each request.
-    pub(super) fn new(
-        network: Box<dyn Network>,
+    pub fn new(
+        network: Arc<dyn Network>,
         egress: EgressSettings,
         tls: Arc<ClientConfig>,
         timeout: Duration,

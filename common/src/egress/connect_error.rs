@@ -1,12 +1,11 @@
-//! Why there is no connection.
+//! Why there is no connection to a receiver.
 
-use super::attempt::Outcome;
 use std::io;
 use thiserror::Error;
 
-/// Why there is no connection. The texts are for operators.
+/// Why there is no connection to a receiver. The texts are for operators.
 #[derive(Debug, Error)]
-pub(super) enum ConnectError {
+pub enum ConnectError {
     /// The URL or an address is not public (D27).
     #[error("{0}")]
     Refused(String),
@@ -22,16 +21,4 @@ pub(super) enum ConnectError {
     /// The time for connecting has passed.
     #[error("no connection in time")]
     TimedOut,
-}
-
-impl ConnectError {
-    pub(super) const fn outcome(&self) -> Outcome {
-        match self {
-            Self::Refused(_) => Outcome::AddressRefused,
-            Self::NotResolved(_) => Outcome::NotResolved,
-            Self::NotConnected(..) => Outcome::ConnectFailed,
-            Self::Tls(_) => Outcome::TlsFailed,
-            Self::TimedOut => Outcome::Timeout,
-        }
-    }
 }

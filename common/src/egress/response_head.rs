@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use thiserror::Error;
 
 /// The most that is read of a response's head, in bytes.
-pub(super) const BYTES_MAX: usize = 64 << 10;
+pub const HEAD_BYTES_MAX: usize = 64 << 10;
 /// The most header lines that are read.
-pub(super) const LINES_MAX: usize = 500;
+pub const HEAD_LINES_MAX: usize = 500;
 /// Length of `HTTP/1.1 200` and the character behind it.
 const STATUS_END: usize = 13;
 
@@ -19,16 +19,16 @@ pub(super) struct LargeHead;
 
 /// The status of the last response that began on a connection.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SeenStatus(Arc<AtomicU16>);
+pub struct SeenStatus(Arc<AtomicU16>);
 
 impl SeenStatus {
     /// The status, unless there is none or it is interim.
-    pub(super) fn get(&self) -> Option<u16> {
+    pub fn get(&self) -> Option<u16> {
         Some(self.0.load(Ordering::Relaxed)).filter(|status| *status >= 200)
     }
 
     /// Forgets it, so that it is not taken for that of another response.
-    pub(super) fn clear(&self) {
+    pub fn clear(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 }
@@ -58,7 +58,7 @@ impl ResponseHead {
                 return Ok(());
             }
             self.count(*byte);
-            if self.bytes > BYTES_MAX || self.lines > LINES_MAX {
+            if self.bytes > HEAD_BYTES_MAX || self.lines > HEAD_LINES_MAX {
                 return Err(io::Error::other(LargeHead));
             }
         }
@@ -110,11 +110,17 @@ mod tests {
     fn the_status_of_a_large_head_is_known() {
         let many =
             |status: u16, lines: usize| format!("HTTP/1.1 {status} OK\r\n{}", "a: b\r\n".repeat(lines));
-        assert_eq!(large(&format!("{}\r\n{}", many(200, LINES_MAX - 1), "x".repeat(BYTES_MAX))), None);
-        assert_eq!(large(&many(200, LINES_MAX)), Some(200));
-        assert_eq!(large(&many(503, LINES_MAX)), Some(503));
-        assert_eq!(large(&format!("HTTP/1.1 204\r\na: {}", "x".repeat(BYTES_MAX))), Some(204));
-        assert_eq!(large(&format!("HTTP/1.1 103 Early\r\na: b\r\n\r\n{}", many(201, LINES_MAX))), Some(201));
-        assert_eq!(large(&"x".repeat(BYTES_MAX + 1)), Some(0));
+        assert_eq!(
+            large(&format!("{}\r\n{}", many(200, HEAD_LINES_MAX - 1), "x".repeat(HEAD_BYTES_MAX))),
+            None
+        );
+        assert_eq!(large(&many(200, HEAD_LINES_MAX)), Some(200));
+        assert_eq!(large(&many(503, HEAD_LINES_MAX)), Some(503));
+        assert_eq!(large(&format!("HTTP/1.1 204\r\na: {}", "x".repeat(HEAD_BYTES_MAX))), Some(204));
+        assert_eq!(
+            large(&format!("HTTP/1.1 103 Early\r\na: b\r\n\r\n{}", many(201, HEAD_LINES_MAX))),
+            Some(201)
+        );
+        assert_eq!(large(&"x".repeat(HEAD_BYTES_MAX + 1)), Some(0));
     }
 }

@@ -25,8 +25,9 @@ const KEPT: usize = 512;
 #[derive(Clone, Debug, Default)]
 pub(super) struct OpenConnections(Arc<AtomicUsize>);
 
+/// A connection to a receiver, with TLS or without.
 #[derive(Debug)]
-pub(super) struct ReceiverStream {
+pub struct ReceiverStream {
     transport: Transport,
     phase: Phase,
     head: ResponseHead,
@@ -52,7 +53,7 @@ enum Phase {
 /// The receiver had closed the connection before a request was sent on it: nothing of the request was sent.
 #[derive(Clone, Copy, Debug, Error)]
 #[error("the receiver closed the idle connection before the request was sent")]
-pub(super) struct NotBegun;
+pub struct NotBegun;
 
 /// Left is plain, right is TLS.
 type Transport = Either<TcpStream, Box<TlsStream<TcpStream>>>;

@@ -5,16 +5,16 @@ use futures_util::future::{BoxFuture, Shared};
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, oneshot};
 
 /// A name's addresses, or why it has none.
-pub(super) type ResolveResult = Result<Vec<IpAddr>, String>;
+pub type ResolveResult = Result<Vec<IpAddr>, String>;
 
 /// The system calls of a connector, without any policy.
-pub(super) trait Network: Send + Sync + 'static {
+pub trait Network: Send + Sync + 'static {
     /// The addresses of a name.
     fn resolve(&self, name: &str) -> BoxFuture<'static, ResolveResult>;
     /// A connection to exactly this address.
@@ -28,16 +28,17 @@ const LOOK_UPS: usize = 256;
 ///
 /// A lookup occupies a thread until the system responds, even if its caller has timed out. So a name has at most one lookup at
 /// a time: a name whose servers do not respond occupies one thread, however long its backlog (D28).
-#[derive(Debug, Default)]
-pub(super) struct SystemNetwork {
-    under_way: Arc<Mutex<LookUps>>,
-}
+#[derive(Clone, Copy, Debug)]
+pub struct SystemNetwork;
 
 type LookUps = HashMap<String, Shared<BoxFuture<'static, ResolveResult>>>;
 
+/// The lookups of this process.
+static UNDER_WAY: LazyLock<Arc<Mutex<LookUps>>> = LazyLock::new(Arc::default);
+
 impl Network for SystemNetwork {
     fn resolve(&self, name: &str) -> BoxFuture<'static, ResolveResult> {
-        join_or_start(&self.under_way, name, look_up)
+        join_or_start(&UNDER_WAY, name, look_up)
     }
 
     fn dial(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<TcpStream>> {
@@ -80,7 +81,9 @@ async fn look_up(name: String) -> ResolveResult {
     };
     let thread = thread::Builder::new().name("look-up".to_owned());
     thread.spawn(looking_up).map_err(|error| error.to_string())?;
-    receiver.await.map_err(|error| error.to_string())?.map_err(|error: io::Error| error.to_string())
+    let found: Vec<IpAddr> =
+        receiver.await.map_err(|error| error.to_string())?.map_err(|error: io::Error| error.to_string())?;
+    if found.is_empty() { Err("it has no address".to_owned()) } else { Ok(found) }
 }
 
 fn lock(look_ups: &Mutex<LookUps>) -> MutexGuard<'_, LookUps> {
@@ -95,11 +98,10 @@ mod tests {
 
     #[tokio::test]
     async fn resolves_localhost_and_no_invalid_name() {
-        let system = SystemNetwork::default();
-        let local = system.resolve("localhost").await.unwrap();
+        let local = SystemNetwork.resolve("localhost").await.unwrap();
         assert!(!local.is_empty() && local.iter().all(IpAddr::is_loopback), "{local:?}");
-        assert!(system.resolve("nowhere.invalid").await.is_err());
-        assert!(lock(&system.under_way).is_empty());
+        assert!(SystemNetwork.resolve("nowhere.invalid").await.is_err());
+        assert!(lock(&UNDER_WAY).is_empty());
     }
 
     #[tokio::test]
