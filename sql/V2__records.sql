@@ -26,7 +26,7 @@ COMMENT ON COLUMN clients.client_id IS 'UUIDv7 (D18).';
 COMMENT ON COLUMN clients.name IS
     'Full name, up to 200 characters. One sent without is named after its email, else phone, else external_id (D10). Of an account: the company''s name.';
 COMMENT ON COLUMN clients.email IS 'As sent, trimmed, up to 320 characters.';
-COMMENT ON COLUMN clients.email_key IS 'The email lower-cased: what is compared (D10).';
+COMMENT ON COLUMN clients.email_key IS 'The email as it is compared (D10, D37).';
 COMMENT ON COLUMN clients.phone IS 'As sent, up to 40 characters, with at least one digit (D6).';
 COMMENT ON COLUMN clients.phone_digits IS
     'The digits of the phone: what is compared. Not unique, families share phones (D10).';
@@ -36,7 +36,7 @@ COMMENT ON COLUMN clients.external_id IS
 COMMENT ON COLUMN clients.marketing_opt_in IS 'Marketing consent; false unless sent.';
 COMMENT ON COLUMN clients.client_type IS 'individual (a traveller) or company (a company account) (D13).';
 COMMENT ON COLUMN clients.company_domain IS
-    'Mail domain of a company account, lower case; null for individuals. Never a free mailbox''s (D13).';
+    'Mail domain of a company account in its ASCII form (D37); null for individuals. Never a free mailbox''s (D13).';
 COMMENT ON COLUMN clients.account_id IS
     'The company account this person belongs to: its client_id; null is none (D13).';
 COMMENT ON COLUMN clients.created_at IS
@@ -147,7 +147,7 @@ CREATE TABLE account_contacts (
 COMMENT ON TABLE  account_contacts IS 'Colleagues listed on a company account (D13).';
 COMMENT ON COLUMN account_contacts.tenant_id IS 'The tenant.';
 COMMENT ON COLUMN account_contacts.account_id IS 'The company account: a client_id with client_type = company.';
-COMMENT ON COLUMN account_contacts.email_key IS 'The email lower-cased: what is compared (D10).';
+COMMENT ON COLUMN account_contacts.email_key IS 'The email as it is compared (D10, D37).';
 COMMENT ON COLUMN account_contacts.email IS 'The colleague''s address as first sent, trimmed, up to 320 characters.';
 COMMENT ON COLUMN account_contacts.name IS 'Full name, up to 200 characters; null is unknown.';
 COMMENT ON COLUMN account_contacts.phone IS 'As sent, up to 40 characters; null is unknown.';

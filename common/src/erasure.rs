@@ -16,7 +16,7 @@ pub type IdentityHash = [u8; 32];
 /// An identity of a person, in the form that is compared (D10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PersonIdentity<T> {
-    /// An email in lower case, trimmed.
+    /// An email as it is compared (D37).
     Email(T),
     /// The digits of a phone number.
     Phone(T),

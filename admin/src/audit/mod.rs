@@ -67,6 +67,18 @@ pub(crate) async fn record_before(
     transact(client, async |tx| record(tx, actor, action, target, tenant).await).await
 }
 
+/// Ends an operation that [`record_before`] has recorded. If it has failed its form can be sent again, and goes on where it was.
+pub(crate) async fn end_recorded<T>(
+    client: &Client,
+    actor: &Actor,
+    done: Result<T, AdminError>,
+) -> Result<T, AdminError> {
+    if let (Err(_), Some((form, _))) = (&done, actor.form()) {
+        drop(form.give_back(client).await);
+    }
+    done
+}
+
 /// The smallest id of a record of this millisecond or a later one.
 fn first_id(at: DateTime<Utc>) -> Uuid {
     // A time with a fraction of a millisecond is after the records of that millisecond.

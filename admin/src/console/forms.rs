@@ -45,7 +45,7 @@ impl SentForm {
     }
 
     /// Lets the form be sent again: its operation, of several steps, has failed, and goes on where it was.
-    pub async fn give_back(&self, client: &Client) -> Result<(), AdminError> {
+    pub(crate) async fn give_back(&self, client: &Client) -> Result<(), AdminError> {
         store::console::give_back_form(client, self).await
     }
 

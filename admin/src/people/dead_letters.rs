@@ -78,9 +78,13 @@ impl MessageMatcher {
                 let has = |field: &str, is: fn(&Self, &str, PublishedAt) -> bool| {
                     fields.get(field).and_then(Value::as_str).is_some_and(|text| is(self, text, at))
                 };
+                // Of a lead it is the lead's own id.
+                let is_lead = ["contact", "clientId"].into_iter().any(|field| fields.contains_key(field));
+                // Beside another identity a phone names nobody (D10).
+                let is_named = ["email", "externalId"].into_iter().any(|field| has(field, |_, _, _| true));
                 has("email", Self::is_email)
-                    || has("phone", Self::is_phone)
-                    || has("externalId", Self::is_external_id)
+                    || (!is_lead && has("externalId", Self::is_external_id))
+                    || (!is_named && has("phone", Self::is_phone))
                     || fields.values().any(|value| self.names(value, at))
             }
             Value::Array(items) => items.iter().any(|item| self.names(item, at)),
@@ -89,18 +93,23 @@ impl MessageMatcher {
         }
     }
 
-    /// Whether a text that is no JSON contains an identity of the person as a word, or between quotation marks, with or without the
-    /// escapes of JSON.
+    /// Whether a text that is no JSON contains the person's email as a word, or an identity between quotation marks, with or without
+    /// the escapes of JSON. An id is one behind its field's name.
     fn text_names(&self, text: &str, at: PublishedAt) -> bool {
         let words = text.split(|c: char| c.is_whitespace() || "\"'<>,;:(){}[]".contains(c));
-        let is =
-            |word: &str| self.is_email(word, at) || self.is_external_id(word, at) || self.is_phone(word, at);
-        words.chain(text.split('"')).filter(|word| !word.is_empty()).any(|word| {
-            // A backslash at the end belongs to a quotation mark.
-            let unescaped =
-                || serde_json::from_str::<String>(&format!("\"{}\"", word.trim_end_matches('\\')));
-            is(word) || (word.contains('\\') && unescaped().is_ok_and(|word| is(&word)))
-        })
+        let is = |word: &str| self.is_email(word, at) || self.is_phone(word, at);
+        // A backslash at the end belongs to a quotation mark.
+        let unescaped =
+            |word: &str| serde_json::from_str(&format!("\"{}\"", word.trim_end_matches('\\'))).ok();
+        let has = |word: &str, is: &dyn Fn(&str) -> bool| {
+            is(word) || (word.contains('\\') && unescaped(word).is_some_and(|word: String| is(&word)))
+        };
+        let quoted: Vec<&str> = text.split('"').collect();
+        let is_id = |part: &[&str]| {
+            part[0].trim_end_matches('\\') == "externalId" && has(part[2], &|id| self.is_external_id(id, at))
+        };
+        words.chain(quoted.iter().copied()).any(|word| !word.is_empty() && has(word, &is))
+            || quoted.windows(3).any(is_id)
     }
 
     fn is_email(&self, text: &str, at: PublishedAt) -> bool {
@@ -241,6 +250,9 @@ mod tests {
         for body in [
             r#"{"events": [{"actor": {"email": "bo@example.com", "name": "ana@example.com"}}]}"#,
             r#"{"phone": "123"}"#,
+            r#"{"email": "bo@example.com", "phone": "+49 30 123"}"#,
+            r#"{"contact": {"email": "bo@example.com"}, "externalId": "X 1"}"#,
+            "broken X 1",
             r#"{"email": "joana@example.com"}"#,
             "broken \"email\": \"joana@example.com\"",
             r#"broken "email": "jo\u0061na@example.com""#,

@@ -3,7 +3,7 @@
 mod dead_letter;
 mod webhooks;
 
-use crate::audit::{Actor, AuditAction, record_before};
+use crate::audit::{Actor, AuditAction, end_recorded, record_before};
 use crate::overview::QueueState;
 use crate::{AdminError, Observer, ProgressStep, store};
 use chrono::{DateTime, Utc};
@@ -104,15 +104,19 @@ pub async fn requeue(
     let mut scan = broker.scan_dead_letters(queue, limit).await?;
     record_before(client, actor, AuditAction::RequeueDeadLetters, queue.as_str(), None).await?;
     observer.begin(ProgressStep::RequeueDeadLetters, scan.remaining().into());
-    while let Some(window) = scan.next_window().await? {
-        let settled = window.settle(|_| DeadLetterAction::Requeue).await;
-        let requeued = scan.counts().requeued;
-        observer.reached(requeued.into());
-        settled.map_err(|source| AdminError::RequeueStopped { requeued, source })?;
-    }
-    let done = scan.finish().await?;
-    observer.end(done.requeued.into());
-    Ok(RequeueReport { requeued: done.requeued, kept: done.kept, removed: done.removed })
+    let requeued = async {
+        while let Some(window) = scan.next_window().await? {
+            let settled = window.settle(|_| DeadLetterAction::Requeue).await;
+            let requeued = scan.counts().requeued;
+            observer.reached(requeued.into());
+            settled.map_err(|source| AdminError::RequeueStopped { requeued, source })?;
+        }
+        let done = scan.finish().await?;
+        observer.end(done.requeued.into());
+        Ok(RequeueReport { requeued: done.requeued, kept: done.kept, removed: done.removed })
+    };
+    let requeued = requeued.await;
+    end_recorded(client, actor, requeued).await
 }
 
 /// Dead letters that are about to be dropped, so that a user interface can ask for a confirmation.
@@ -147,13 +151,17 @@ impl<'b> DeadLetterDrop<'b> {
     ) -> Result<DropReport, AdminError> {
         record_before(client, actor, AuditAction::DropDeadLetters, self.queue.as_str(), None).await?;
         observer.begin(ProgressStep::DropDeadLetters, self.count().into());
-        while let Some(window) = self.scan.next_window().await? {
-            window.settle(|_| DeadLetterAction::Remove).await?;
-            observer.reached(self.scan.counts().removed.into());
-        }
-        let done = self.scan.finish().await?;
-        observer.end(done.removed.into());
-        Ok(DropReport { dropped: done.removed })
+        let dropped = async {
+            while let Some(window) = self.scan.next_window().await? {
+                window.settle(|_| DeadLetterAction::Remove).await?;
+                observer.reached(self.scan.counts().removed.into());
+            }
+            let done = self.scan.finish().await?;
+            observer.end(done.removed.into());
+            Ok(DropReport { dropped: done.removed })
+        };
+        let dropped = dropped.await;
+        end_recorded(client, actor, dropped).await
     }
 }
 

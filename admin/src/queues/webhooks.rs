@@ -2,7 +2,7 @@
 //! removed.
 
 use super::RequeueReport;
-use crate::audit::{Actor, AuditAction, record_before};
+use crate::audit::{Actor, AuditAction, end_recorded, record_before};
 use crate::store::delivery_changes;
 use crate::{AdminError, Observer, ProgressStep, transact};
 use common::broker::{DeadLetter, DeadLetterAction, OperatorConnection, Queue};
@@ -23,31 +23,35 @@ pub async fn requeue_webhooks(
 ) -> Result<RequeueReport, AdminError> {
     let mut scan = broker.scan_dead_letters(Queue::Webhooks, limit).await?;
     record_before(client, actor, AuditAction::RequeueDeadLetters, Queue::Webhooks.as_str(), None).await?;
-    observer.begin(ProgressStep::CheckDeadLetters, scan.remaining().into());
-    let mut requeued = 0;
-    while let Some(window) = scan.next_window().await? {
-        let mut named: BTreeMap<TenantId, Vec<Uuid>> = BTreeMap::new();
-        for meta in window.letters().iter().filter_map(delivery_of) {
-            named.entry(meta.tenant_id).or_default().push(meta.delivery_id);
-        }
-        for (tenant, mut ids) in named {
-            ids.sort_unstable();
-            ids.dedup();
-            let replay = async |tx: &Transaction<'_>| {
-                delivery_changes::replay(tx, tenant, &ids, &[DeliveryState::DeadLettered]).await
+    let requeued = async {
+        observer.begin(ProgressStep::CheckDeadLetters, scan.remaining().into());
+        let mut requeued = 0;
+        while let Some(window) = scan.next_window().await? {
+            let mut named: BTreeMap<TenantId, Vec<Uuid>> = BTreeMap::new();
+            for meta in window.letters().iter().filter_map(delivery_of) {
+                named.entry(meta.tenant_id).or_default().push(meta.delivery_id);
+            }
+            for (tenant, mut ids) in named {
+                ids.sort_unstable();
+                ids.dedup();
+                let replay = async |tx: &Transaction<'_>| {
+                    delivery_changes::replay(tx, tenant, &ids, &[DeliveryState::DeadLettered]).await
+                };
+                requeued += u32::try_from(transact(client, replay).await?.len()).unwrap_or(u32::MAX);
+            }
+            let is_notice = |letter: &DeadLetter| delivery_of(letter).is_some();
+            let action = |letter: &DeadLetter| {
+                if is_notice(letter) { DeadLetterAction::Remove } else { DeadLetterAction::Keep }
             };
-            requeued += u32::try_from(transact(client, replay).await?.len()).unwrap_or(u32::MAX);
+            window.settle(action).await?;
+            observer.reached(scan.counts().total().into());
         }
-        let is_notice = |letter: &DeadLetter| delivery_of(letter).is_some();
-        let action = |letter: &DeadLetter| {
-            if is_notice(letter) { DeadLetterAction::Remove } else { DeadLetterAction::Keep }
-        };
-        window.settle(action).await?;
-        observer.reached(scan.counts().total().into());
-    }
-    let counts = scan.finish().await?;
-    observer.end(counts.total().into());
-    Ok(RequeueReport { requeued, kept: counts.kept, removed: counts.removed.saturating_sub(requeued) })
+        let counts = scan.finish().await?;
+        observer.end(counts.total().into());
+        Ok(RequeueReport { requeued, kept: counts.kept, removed: counts.removed.saturating_sub(requeued) })
+    };
+    let requeued = requeued.await;
+    end_recorded(client, actor, requeued).await
 }
 
 /// The delivery of a notice; `None` if its metadata cannot be parsed.

@@ -52,24 +52,37 @@ impl Email {
 }
 
 /// Whether all characters beyond ASCII are letters, marks, numbers or symbols that can be seen. Joiners are part of some
-/// scripts' words, and variation selectors of symbols, so they may follow such a character.
+/// scripts' words, so they may follow such a character, and variation selectors belong to symbols and digits.
 fn has_visible_letters(local: &str) -> bool {
-    let is_joiner = |c| matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe0e}' | '\u{fe0f}');
+    let is_joiner = |c| matches!(c, '\u{200c}' | '\u{200d}');
     let pairs = std::iter::once('@').chain(local.chars()).zip(local.chars());
     pairs.filter(|(_, c)| !c.is_ascii()).all(|(before, c)| {
         if is_joiner(c) {
             return !before.is_ascii();
         }
+        if is_variation(c) {
+            return before.is_ascii_digit()
+                || before.general_category_group() == GeneralCategoryGroup::Symbol;
+        }
         !text::is_invisible(c) && c.general_category_group() != GeneralCategoryGroup::Other
     })
 }
 
-/// A text as it is compared: NFC without regard to case. What IDNA keeps apart stays apart: ß and ss, σ and ς, dotless and dotted i.
+/// Whether a character says how the symbol before it is drawn.
+const fn is_variation(c: char) -> bool {
+    matches!(c, '\u{fe0e}' | '\u{fe0f}')
+}
+
+/// A text as it is compared: NFC without regard to case and to how symbols are drawn. What IDNA keeps apart stays apart: ß and ss,
+/// σ and ς, dotless and dotted i.
 pub fn folded(local: &str) -> String {
     if local.is_ascii() {
         return local.to_ascii_lowercase();
     }
-    let lower = text::composed(local).to_lowercase();
+    let composed: String = text::composed(local).chars().filter(|c| !is_variation(*c)).collect();
+    // The last sigma of a word is ς, and punctuation ends a word.
+    let words = composed.split_inclusive(|c: char| c.is_ascii_punctuation());
+    let lower: String = words.map(str::to_lowercase).collect();
     let fold = |c: char| -> Vec<char> {
         if matches!(c, 'ß' | 'ς' | 'ı') {
             vec![c]
@@ -159,6 +172,8 @@ mod tests {
             "x@col·lecció.cat",
             "jose\u{301}@example.org",
             "😀@example.org",
+            "❤\u{fe0f}@example.org",
+            "1\u{fe0f}\u{20e3}@example.org",
             "\"a b\"@example.org",
         ] {
             key(address);

@@ -1,6 +1,6 @@
 //! The client of a trace collector, over OTLP/HTTP.
 
-use crate::tls::TrustedRoots;
+use crate::tls::{TrustedRoots, explain_tls_of};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::header::CONTENT_TYPE;
@@ -49,7 +49,10 @@ impl Collector {
             .header(CONTENT_TYPE, "application/json")
             .body(Full::new(Bytes::from(body)))
             .map_err(|error| error.to_string())?;
-        let response = self.client.request(request).await.map_err(|error| error.to_string())?;
+        let response =
+            self.client.request(request).await.map_err(|error| {
+                explain_tls_of(&error, "SSL_CERT_FILE").unwrap_or_else(|| error.to_string())
+            })?;
         let status = response.status();
         // The body is read so that the connection can be reused.
         drop(Limited::new(response.into_body(), RESPONSE_BYTES_MAX).collect().await);

@@ -118,7 +118,7 @@ async fn what_the_console_does_not_need_may_have_any_type() {
         {"amr": "pwd"}, {"acr": 1}, {"auth_time": "1795615113"}, {"updated_at": "Tue Jan 06 2026"}, {"name": {}},
         {"phone_number": 49_301_234, "address": "Berlin", "locale": 1, "zoneinfo": [], "picture": {}, "gender": 1},
         {"email": "ana@example.com", "email_verified": 1}, {"email": ["ana@example.com"], "azp": null, "nbf": null},
-        {"nbf": "soon", "at_hash": 1, "azp": {}}, {"aud": ["connect", "other"], "azp": "connect"}, {"aud": ["project-2", "connect"]},
+        {"nbf": "soon", "at_hash": "other", "azp": {}}, {"aud": ["connect", "other"], "azp": "connect"}, {"aud": ["project-2", "connect"]},
     ]);
     let answers = json!([{"expires_in": "300"}, {"expires_in": 299.99}, {"expires_in": -1},
         {"scope": ["openid"], "refresh_token": 1, "token_type": null}]);
@@ -149,7 +149,6 @@ async fn a_token_that_is_not_for_this_sign_in_is_refused_with_its_field() {
         "azp": {"claims": {"azp": "other"}},
         "iat": {"claims": {"iat": now() + 600}},
         "nonce": {"claims": {"nonce": "other"}},
-        "at_hash": {"claims": {"at_hash": "AAAAAAAAAAAAAAAAAAAAAA"}},
         "alg": {"header": {"alg": "None"}},
         "kid": {"header": {"kid": "k2"}},
         "id_token": {"answer": {"id_token": null}},
@@ -182,10 +181,14 @@ async fn an_answer_that_cannot_be_used_is_no_outage() {
     }
     provider.set_discovery(&json!({}));
     let mut visitor = console.visitor();
+    let many_headers =
+        (0..150).fold(Behavior::status(400), |behavior, n| behavior.with_header(&format!("x-{n}"), "x"));
     for (behavior, status) in [
         (Behavior::status(200).with_body("<html>"), 403),
         (Behavior::status(404).with_body("<html>"), 403),
         (Behavior::status(400).with_body("{\"error\":\"invalid_grant\"}"), 403),
+        (many_headers.with_body("{\"error\":\"invalid_grant\"}"), 403),
+        (Behavior::Garbage("SSH-2.0-OpenSSH_9.2\r\n".into()), 403),
         (Behavior::status(500).with_body("{\"error\":\"server_error\"}"), 503),
         (Behavior::Reset, 503),
     ] {

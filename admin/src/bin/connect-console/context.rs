@@ -153,24 +153,6 @@ impl<'a> Change<'a> {
         Ok(page)
     }
 
-    /// [`run`](Self::run) for an operation that is not one transaction: the form can be sent again if it fails.
-    pub(crate) async fn run_in_steps<T>(
-        self,
-        path: String,
-        operation: impl AsyncFnOnce(&mut Client, &Actor) -> Result<T, AdminError>,
-    ) -> Result<Response, Failure> {
-        let sent = self.sent.clone();
-        let with_form = async |client: &mut Client, actor: &Actor| {
-            let done = operation(client, actor).await;
-            // That another request has spent it is no failure of the operation.
-            if matches!(&done, Err(error) if !matches!(error, AdminError::FormSpent)) {
-                drop(sent.give_back(client).await);
-            }
-            done
-        };
-        self.run(path, with_form).await
-    }
-
     /// The database and who is signed in, for one operation that makes a secret, which a page with this heading shows. If the form is
     /// sent again, that page leads to the one at `path`, in which `{target}` stands for what the operation makes.
     pub(crate) fn secret_operation(&mut self, heading: &str, path: String) -> (&mut Client, Actor) {

@@ -12,7 +12,7 @@ use crate::state::{LedgerEntry, Money, TenantState};
 use common::advisor::{
     Action, ActionReply, Amount, BookingCancel, BookingConfirm, LeadClient, OpenLead, RecordId, StageChange,
 };
-use common::model::{Brief, ClientId, LeadId, Stage};
+use common::model::{Brief, ClientId, LeadId, Stage, text};
 use common::record::Line;
 use common::trace::RequestContext;
 use common::write::WriteRefusal;
@@ -157,7 +157,8 @@ fn move_to(
     ctx: &mut Context<'_>,
 ) -> Result<LeadId, WriteError> {
     let id = find_lead(state, &to.lead)?;
-    let reason = to.reason.get().map(|reason| reason.as_str().trim()).filter(|reason| !reason.is_empty());
+    let reason =
+        to.reason.get().map(|reason| reason.as_str().trim()).filter(|reason| !text::is_blank(reason));
     stage::check_move(state, id, to.stage, reason)?;
     stage::move_to(state, id, to.stage, reason, cause, ctx)?;
     Ok(id)

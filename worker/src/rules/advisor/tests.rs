@@ -83,6 +83,14 @@ fn confirm(booking_ref: &str) -> Value {
 }
 
 #[test]
+fn a_reason_of_invisible_characters_is_none() {
+    let mut fixture = AdvisorFixture::new();
+    fixture.act(json!({"action": "stage", "stage": "follow_up", "reason": "\u{200b}"})).unwrap();
+    let [(OutboundType::LeadStageChanged, payload)] = &fixture.emitted()[..] else { panic!() };
+    assert_eq!(payload.get("reason").filter(|reason| !reason.is_null()), None);
+}
+
+#[test]
 fn every_stage_can_be_set() {
     for stage in Stage::ALL {
         let mut fixture = AdvisorFixture::new();

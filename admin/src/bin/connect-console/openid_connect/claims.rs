@@ -3,7 +3,10 @@
 use super::ProviderError;
 use admin::console::{SignInMethod, VerifiedPerson};
 use admin::input::Name;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
 
 /// The person whom verified claims are about. Their name is their email if the provider says that it has verified it: otherwise
 /// anybody could enter somebody else's. Without that it is their id at the provider, followed by the email for readers.
@@ -20,10 +23,17 @@ pub(super) fn person(
         Some(email) => format!("{id} (email not verified: {email})"),
         None => id.to_owned(),
     };
-    let name = Name::of_person(&name).or_else(|_| Name::of_person(id));
+    let name =
+        Name::of_person(&name).or_else(|_| Name::of_person(id)).or_else(|_| Name::of_person(&short(id)));
     let name = name.map_err(|error| ProviderError::unusable("sub", &error.to_string()))?;
     let groups = groups(claims.get(groups_claim));
     Ok(VerifiedPerson { name, groups, method: SignInMethod::OpenIdConnect })
+}
+
+/// An id that is too long for a name, with a digest, so that no two people have the same.
+fn short(id: &str) -> String {
+    let digest = URL_SAFE_NO_PAD.encode(Sha256::digest(id));
+    id.chars().take(100).chain(['-']).chain(digest.chars()).collect()
 }
 
 /// Some providers send a text instead of a list if there is one group.
@@ -44,6 +54,14 @@ mod tests {
         claims["sub"] = json!("id-1");
         let person = person(claims.as_object().unwrap(), "groups").unwrap();
         (person.name.as_str().to_owned(), person.groups)
+    }
+
+    #[test]
+    fn a_long_id_is_shortened_and_stays_the_only_one() {
+        let name = |id: &str| person(json!({"sub": id}).as_object().unwrap(), "groups").unwrap().name;
+        let long = "x".repeat(255);
+        assert!(name(&long).as_str().starts_with(&"x".repeat(100)));
+        assert_ne!(name(&long).as_str(), name(&format!("{}y", &long[1..])).as_str());
     }
 
     #[test]

@@ -147,10 +147,8 @@ impl Provider {
         };
         let Some(key) = key else { return Err(self.unknown_key().await) };
         let claims = token.verified_claims(&key)?;
-        let access_token = answer.get("access_token").and_then(Value::as_str);
-        let hash = access_token.and_then(|access_token| token.hash_of(access_token, &key));
         let now = (clock::now() - DateTime::UNIX_EPOCH).as_seconds_f64();
-        id_token::check(&claims, &self.settings, &pending.nonce, hash.as_deref(), now)?;
+        id_token::check(&claims, &self.settings, &pending.nonce, now)?;
         claims::person(&claims, &self.settings.groups_claim)
     }
 

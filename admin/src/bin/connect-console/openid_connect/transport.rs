@@ -3,6 +3,8 @@
 use super::ProviderError;
 use super::settings::{CA_FILE, OidcSettings};
 use bytes::Bytes;
+use common::causes::cause;
+use common::egress::HEAD_LINES_MAX;
 use common::settings::is_loopback;
 use common::tls::{TrustedRoots, explain_tls_of};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
@@ -41,7 +43,9 @@ impl Transport {
         let config = config.with_no_client_auth();
         let connector =
             HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http1().build();
-        Ok(Self(Client::builder(TokioExecutor::new()).build(connector)))
+        // As many as a proxy may add, as for receivers of webhooks.
+        let client = Client::builder(TokioExecutor::new()).http1_max_headers(HEAD_LINES_MAX).build(connector);
+        Ok(Self(client))
     }
 
     /// The document at a URL.
@@ -120,6 +124,9 @@ pub(super) fn is_allowed(url: &Url, is_local: bool) -> bool {
 fn failure(error: &(dyn StdError + 'static)) -> ProviderError {
     if let Some(what) = explain_tls_of(error, CA_FILE) {
         return ProviderError::unusable("TLS", &what);
+    }
+    if let Some(error) = cause::<hyper::Error>(error).filter(|error| error.is_parse()) {
+        return ProviderError::unusable("response", &error.to_string());
     }
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -147,7 +147,7 @@ pub(crate) async fn requeue(change: Change<'_>) -> Result<Response, Failure> {
             queues::requeue(client, actor, connection, queue, None, &mut SilentObserver).await
         }
     };
-    let requeued = change.run_in_steps(format!("/queues/{}?done=requeued", queue.as_str()), requeue).await;
+    let requeued = change.run(format!("/queues/{}?done=requeued", queue.as_str()), requeue).await;
     broker.close().await;
     requeued
 }
@@ -176,7 +176,7 @@ pub(crate) async fn drop_all(change: Change<'_>) -> Result<Response, Failure> {
             .run(client, actor, &mut SilentObserver)
             .await
     };
-    let dropped = change.run_in_steps(format!("/queues/{}?done=dropped", queue.as_str()), drop).await;
+    let dropped = change.run(format!("/queues/{}?done=dropped", queue.as_str()), drop).await;
     broker.close().await;
     dropped
 }
