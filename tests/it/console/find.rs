@@ -46,7 +46,8 @@ async fn an_event_is_followed_from_its_request_to_the_attempts_of_its_webhooks()
     assert_eq!(by(&Value::from("ANA@example.com")).await, "client");
     assert_eq!(by(&Value::from("order-4712")).await, "");
     world.add_tenant("other").await;
-    for id in [&Value::from(" order-4711 "), &attempt["deliveryId"], &result["leadId"], &applied["requestId"]] {
+    for id in [&Value::from(" order-4711 "), &attempt["deliveryId"], &result["leadId"], &applied["requestId"]]
+    {
         let foreign = world.connectctl.list(&["find", text(id), "--tenant", "other"]).await;
         assert_eq!(foreign, Vec::<Value>::new(), "{id}");
     }

@@ -221,11 +221,4 @@ async fn a_certificate_that_is_not_accepted_is_no_outage() {
         assert_eq!(provider.server.count(), 0, "{why}");
         console.program().until_logged(why).await;
     }
-    let plain = Provider::start();
-    let issuer = plain.server.url("").replace("http:", "https:");
-    let world = World::with().ingests(0).workers(0).set("CONNECT_OIDC_ISSUER", &issuer);
-    let world = world.set("CONNECT_OIDC_CLIENT_ID", "connect").set("CONNECT_OIDC_CLIENT_SECRET", "s");
-    let console = ConsoleWorld::of(world.set("CONNECT_OIDC_GROUPS", GROUPS)).await;
-    assert_unusable(&console.visitor().get("/sign-in/oidc").await, "TLS");
-    console.program().until_logged("the server does not use TLS on this port").await;
 }

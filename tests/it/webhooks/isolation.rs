@@ -117,6 +117,7 @@ async fn thousands_of_unresponsive_receivers_with_more_added_delay_no_new_one_of
     outbound.insert_subscriptions(5_000, "/dead").await;
     // Those of one tenant get half of the attempts that slow receivers may have.
     outbound.insert_outbox_events(2, "lead.assigned").await;
+    outbound.until_deliveries("pending", 10_000).await;
     receiver.wait_for_at("/dead", 4).await;
     for round in 0..3 {
         outbound.insert_subscriptions(200, "/dead").await;

@@ -140,6 +140,25 @@ fn failure(error: &(dyn StdError + 'static)) -> ProviderError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    #[tokio::test]
+    async fn a_port_without_tls_is_no_outage() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://{}/", listener.local_addr().unwrap()).parse().unwrap();
+        let transport = Transport::new(&OidcSettings::for_tests()).unwrap();
+        let answer = async {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            socket.read(&mut [0; 4096]).await.unwrap();
+            socket.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
+            socket
+        };
+        let (failed, _socket) = tokio::join!(transport.get(&url), answer);
+        let failed = failed.unwrap_err();
+        assert!(matches!(failed, ProviderError::Unusable { .. }), "{failed}");
+        assert!(failed.to_string().ends_with("the server does not use TLS on this port"), "{failed}");
+    }
 
     #[test]
     fn urls_of_the_provider_have_tls_unless_it_is_on_this_machine() {
