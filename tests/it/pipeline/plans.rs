@@ -110,6 +110,53 @@ async fn statements_of_operators_and_retention_scan_no_table_of_tenants() {
     }
 }
 
+/// The rows of deliveries that a plan has read.
+fn rows_read(plan: &Value) -> f64 {
+    let number = |field: &str| plan[field].as_f64().unwrap_or_default();
+    let own = (number("Actual Rows") + number("Rows Removed by Filter")) * number("Actual Loops");
+    let own = if plan["Relation Name"] == "deliveries" { own } else { 0.0 };
+    own + plan["Plans"].as_array().into_iter().flatten().map(rows_read).sum::<f64>()
+}
+
+#[tokio::test]
+async fn a_round_of_sending_reads_a_bounded_number_of_rows_whatever_is_due() {
+    let database = TestDatabase::new().await;
+    let client = database.connect().await;
+    client.batch_execute(&planner_settings()).await.expect("settings");
+    let subscribe = "INSERT INTO subscriptions
+            (tenant_id, subscription_id, display_url, url_sealed, secret_sealed, created_at)
+        SELECT tenant_id, tenant_id, 'https://example.com', '', '', now() FROM tenants
+        RETURNING tenant_id, get_byte(uuid_send(tenant_id), 15) & 63";
+    let row = client.query_one(subscribe, &[]).await.expect("a subscription of the only tenant");
+    let (id, slot): (uuid::Uuid, i32) = (row.get(0), row.get(1));
+    let statements = [
+        ("-- deliveries.next", format!("'{{{id}}}', '{{{slot}}}', '{{64}}', '{{\"{{[1,9]}}\"}}'")),
+        ("-- deliveries.look", format!("-1::smallint, '{}', 1000", uuid::Uuid::nil())),
+        ("-- deliveries.notices", format!("'{{{slot}}}', 64")),
+    ];
+    let mut read = Vec::new();
+    for numbers in ["1, 1000", "1001, 100000"] {
+        let due = format!(
+            "INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at, number, next_attempt_at)
+             SELECT tenant_id, gen_random_uuid(), tenant_id, tenant_id, 'pending', now(), n, now() FROM tenants,
+                 generate_series({numbers}) AS n"
+        );
+        client.batch_execute(&due).await.expect("deliveries");
+        for (name, parameters) in &statements {
+            let all = dispatcher::store::STATEMENTS.concat();
+            let sql = all.iter().map(|sql| sql.as_str().trim()).find(|sql| sql.starts_with(name));
+            let sql = sql.expect("a statement with this name");
+            client.batch_execute(&format!("PREPARE measured AS {sql}")).await.expect("a statement");
+            let explain = format!("EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE measured({parameters})");
+            let row = client.query_one(&explain, &[]).await.expect("a plan");
+            client.batch_execute("DEALLOCATE measured").await.expect("it is prepared");
+            read.push((*name, rows_read(&row.get::<_, Value>(0)[0]["Plan"])));
+        }
+    }
+    assert_eq!(read[..3], read[3..], "of a thousand, and of a hundred thousand");
+    assert!(read.iter().all(|(_, rows)| *rows <= 64.0 + 9.0), "{read:?}");
+}
+
 /// Statistics are those that the test makes.
 const WITHOUT_AUTOVACUUM: &str = "
     DO $$
