@@ -1,7 +1,6 @@
 //! The batch result (specification: Batch result; D7, D8).
 
 use serde_json::{Value, json};
-use tests::event::batch;
 use tests::{Event, World, event};
 
 fn ana(event_type: &str) -> Event {
@@ -62,28 +61,6 @@ async fn a_result_has_only_the_fields_that_apply() {
         fields(&warned),
         ["clientId", "eventId", "leadId", "status", "travellerDiscovery", "tripId", "warnings"]
     );
-}
-
-#[tokio::test]
-async fn events_of_a_batch_apply_in_order() {
-    let world = World::shared().await;
-    let events = [
-        ana("contact.updated").name("Too early"),
-        ana("contact.identified").name("First"),
-        ana("contact.updated").name("Second"),
-        ana("enquiry.submitted"),
-        ana("booking.started"),
-        ana("contact.updated").name("Third"),
-    ];
-    let results = world.results(&events).await;
-    assert_eq!(results[0]["error"], "contact_not_found");
-    let client = &results[1]["clientId"];
-    assert!(results[1..].iter().all(|result| result["clientId"] == *client), "{results:?}");
-    assert_eq!(results[4]["leadId"], results[3]["leadId"]);
-    assert_eq!(world.client(client).await["name"], "Third");
-    let kinds: Vec<_> = world.timeline(client).await.iter().map(|entry| entry["eventType"].clone()).collect();
-    let sent: Vec<_> = events[1..].iter().map(|event| event.to_json()["eventType"].clone()).collect();
-    assert_eq!(kinds, sent);
 }
 
 #[tokio::test]
@@ -162,36 +139,6 @@ async fn a_failed_event_is_not_remembered_even_within_its_batch() {
     let never = event("contact.updated").id("u-2").email("nobody@example.com");
     let response = world.send(&[never.clone(), never]).await.json();
     assert_eq!(statuses(&response), ["failed", "failed"]);
-}
-
-#[tokio::test]
-async fn event_ids_of_one_tenant_do_not_block_another_tenant() {
-    let world = World::shared().await;
-    let zeta = world.add_tenant("zeta").await;
-    let sent = ana("enquiry.submitted").id("shared-id");
-    let here = world.accept(sent.clone()).await;
-    let there =
-        world.http().send(&zeta.events(batch(&[sent.tenant("zeta")]))).await.json()["results"][0].clone();
-    assert_eq!(there["status"], "accepted");
-    for id in ["clientId", "leadId", "tripId"] {
-        assert_ne!(here[id], there[id]);
-    }
-    assert_eq!(world.pipeline(&[]).await.len(), 1);
-    let theirs = world
-        .connectctl
-        .run(&["timeline", "--tenant", "acme", "--client", tests::text(&there["clientId"]), "--json"])
-        .await;
-    assert_eq!(theirs.code, Some(1), "another tenant's client is not found: {theirs:?}");
-}
-
-#[tokio::test]
-async fn another_key_of_the_same_tenant_gets_a_duplicate() {
-    let world = World::shared().await;
-    let second = world.add_key("events:ingest").await;
-    let event = ana("enquiry.submitted").id("e-1");
-    let first = world.accept(event.clone()).await;
-    let again = world.http().send(&second.events(batch(&[event]))).await.json()["results"][0].clone();
-    assert_eq!((&again["status"], &again["leadId"]), (&json!("duplicate"), &first["leadId"]));
 }
 
 #[tokio::test]

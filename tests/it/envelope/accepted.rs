@@ -53,15 +53,6 @@ async fn accepts_instants_with_any_offset_and_fraction() {
 }
 
 #[tokio::test]
-async fn compares_the_tenant_trimmed_and_case_insensitively() {
-    let world = World::shared().await;
-    let slug = &world.key.tenant;
-    for tenant in [slug, &slug.to_uppercase(), &format!("  {slug}\n")] {
-        world.accept(ana().tenant(tenant)).await;
-    }
-}
-
-#[tokio::test]
 async fn stores_text_of_any_script_and_escaping_unchanged() {
     let world = World::shared().await;
     let name = "Žofia \"Zo\" O’Brien \\ 山田 🧳 \u{7}\u{1f}<b>'; DROP TABLE clients;--";
