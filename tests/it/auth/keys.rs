@@ -69,10 +69,3 @@ async fn rejects_a_revoked_key_after_the_database_dropped_all_connections() {
     // Ingest reconnects meanwhile. The key must not keep working.
     until_every_ingest_responds(&world, &world.key, 401, Instant::now()).await;
 }
-
-#[tokio::test]
-async fn a_key_created_while_ingest_runs_works_immediately() {
-    let world = World::shared().await;
-    let key = world.add_key("events:ingest").await;
-    assert_eq!(world.http().send(&key.events(valid())).await.status, 200);
-}

@@ -7,28 +7,17 @@ use tests::event::batch;
 use tests::{MAX_WAIT, World, event, eventually};
 
 #[tokio::test]
-async fn rejects_a_replayed_signature() {
-    let world = World::shared().await;
-    let request = world.key.events(valid());
-    assert_eq!(world.http().send(&request).await.status, 200);
-    for _ in 0..2 {
-        assert_unauthorized(&world.http().send(&request).await, "again");
-    }
-    assert_eq!(world.database.count("SELECT count(*) FROM timeline").await, 1);
-}
-
-#[tokio::test]
-async fn rejects_a_replayed_signature_in_another_case_of_hex() {
+async fn accepts_hex_of_any_case_and_rejects_its_replay_in_another() {
     let world = World::shared().await;
     let request = world.key.events(valid());
     let header = request.header("x-connect-signature");
     let (t, mac) = header.split_once(",v1=").expect("t=..,v1=..");
-    assert_eq!(world.http().send(&request).await.status, 200);
+    let respelled = |mac: &str| request.clone().replacing("x-connect-signature", format!("{t},v1={mac}"));
+    assert_eq!(world.http().send(&respelled(&mac.to_uppercase())).await.status, 200);
     let mixed: String =
         mac.chars().enumerate().map(|(i, c)| if i % 2 == 0 { c.to_ascii_uppercase() } else { c }).collect();
-    for mac in [mac.to_uppercase(), mixed] {
-        let respelled = request.clone().replacing("x-connect-signature", format!("{t},v1={mac}"));
-        assert_unauthorized(&world.http().send(&respelled).await, &mac);
+    for mac in [mac, &mixed] {
+        assert_unauthorized(&world.http().send(&respelled(mac)).await, mac);
     }
 }
 
@@ -43,14 +32,6 @@ async fn accepts_exactly_one_of_twenty_identical_concurrent_requests() {
         assert_unauthorized(refused, "one of nineteen");
     }
     assert_eq!(world.database.count("SELECT count(*) FROM timeline").await, 1);
-}
-
-#[tokio::test]
-async fn rejects_a_signature_that_another_ingest_has_seen() {
-    let world = World::shared().await;
-    let request = world.key.events(valid());
-    assert_eq!(world.http().send(&request).await.status, 200);
-    assert_unauthorized(&world.all_http()[1].send(&request).await, "seen by the other");
 }
 
 #[tokio::test]
@@ -74,27 +55,9 @@ async fn accepts_a_signature_of_any_fresh_timestamp_once() {
 }
 
 #[tokio::test]
-async fn a_mac_mismatch_does_not_use_up_the_signature() {
-    let world = World::shared().await;
-    let request = world.key.events(valid());
-    let tampered = request.clone().with_body(r#"{"events":[{}]}"#);
-    assert_unauthorized(&world.http().send(&tampered).await, "another body");
-    assert_eq!(world.http().send(&request).await.status, 200);
-}
-
-#[tokio::test]
-async fn a_forbidden_tenant_does_not_use_up_the_signature() {
-    let world = World::shared().await;
-    let request = world.key.events(valid());
-    let elsewhere = request.clone().replacing("x-connect-tenant", "zeta");
-    assert_forbidden(&world.http().send(&elsewhere).await, "another tenant");
-    assert_eq!(world.http().send(&request).await.status, 200);
-}
-
-#[tokio::test]
 async fn a_missing_scope_does_not_use_up_the_signature() {
     let world = World::shared().await;
-    let key = world.add_key("clients:read").await;
+    let key = world.add_key("clients:read,clients:write,leads:read,leads:write,credit:write").await;
     let request = key.events(valid());
     assert_forbidden(&world.http().send(&request).await, "no scope");
     world.connectctl.json(&["key", "scopes", &key.prefix, "--set", "events:ingest"]).await;

@@ -62,29 +62,6 @@ async fn accepts_timestamps_up_to_five_minutes_old_or_ahead() {
 }
 
 #[tokio::test]
-async fn accepts_upper_case_hex() {
-    let world = World::shared().await;
-    let request = world.key.events(valid());
-    let (t, mac) = request
-        .header("x-connect-signature")
-        .split_once(",v1=")
-        .map(|(t, m)| (t.to_owned(), m.to_uppercase()))
-        .expect("t=..,v1=..");
-    let upper = request.replacing("x-connect-signature", format!("{t},v1={mac}"));
-    assert_eq!(world.http().send(&upper).await.status, 200);
-}
-
-#[tokio::test]
-async fn compares_the_tenant_header_trimmed_and_case_insensitively() {
-    let world = World::shared().await;
-    let slug = &world.key.tenant;
-    for tenant in [&slug.to_uppercase(), &format!(" {slug}  ")] {
-        let request = world.key.events(valid()).replacing("x-connect-tenant", tenant);
-        assert_eq!(world.http().send(&request).await.status, 200, "{tenant:?}");
-    }
-}
-
-#[tokio::test]
 async fn rejects_an_unknown_key_whatever_it_signs_with() {
     let world = World::shared().await;
     for secret in ["", "sk_guess", world.key.secret.as_str()] {
