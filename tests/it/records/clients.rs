@@ -104,13 +104,3 @@ async fn rejects_an_identity_held_by_another_client() {
     let own = json!({"email": "BO@example.com", "externalId": "p-2", "phone": ana["phone"]});
     assert_eq!(record(&patch(&world, &client_route(&bo), own).await, 200)["email"], "BO@example.com");
 }
-
-#[tokio::test]
-async fn an_identity_that_was_released_can_be_used_again() {
-    let world = World::shared().await;
-    let ana = new_client(&world, full()).await;
-    let moved = json!({"email": "ana2@example.com", "externalId": "p-2"});
-    record(&patch(&world, &client_route(&ana), moved).await, 200);
-    let other = new_client(&world, json!({"email": "ana@example.com", "externalId": "p-1"})).await;
-    assert_ne!(other["id"], ana["id"]);
-}

@@ -45,15 +45,6 @@ async fn a_replayed_post_gets_its_response_with_its_key_and_401_with_another() {
 }
 
 #[tokio::test]
-async fn rejects_resending_a_post_without_a_key_with_one() {
-    let world = World::shared().await;
-    let request = world.key.records("POST", &records_target("/clients"), r#"{"email":"ana@example.com"}"#);
-    world.http().send(&request).await.assert_error(400, "idempotency_key_required");
-    assert_unauthorized(&world.http().send(&request.with("idempotency-key", "k-1")).await);
-    assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 0);
-}
-
-#[tokio::test]
 async fn one_idempotency_key_succeeds_for_concurrent_copies_of_one_signature() {
     let world = World::shared().await;
     let signed =

@@ -56,52 +56,70 @@ async fn queued_writes_share_a_transaction_and_a_refused_one_does_not_affect_the
     assert_eq!(count_used(&fixture.world).await, before + 5);
 }
 
+/// Retries, conditions, quotas, a deadline, and the contact entry of an address that moves away from a company's domain.
 #[tokio::test]
-async fn a_retry_in_the_same_unit_gets_a_replay() {
+async fn each_write_of_a_unit_gets_the_response_that_it_would_get_alone() {
     let mut fixture = Fixture::start().await;
-    let (body, other) = (json!({"email": "bo@example.com"}), json!({"email": "cy@example.com"}));
-    let requests = vec![fixture.post("k-1", &body), fixture.post("k-1", &body), fixture.post("k-1", &other)];
-    let responses = fixture.send_as_one_unit(requests).await;
-    assert_eq!(statuses(&responses), [201, 201, 422]);
+    let zeta = fixture.world.add_tenant("zeta").await;
+    let create = ["company", "create", "--tenant", "acme", "--name", "Initech", "--domain", "initech.com"];
+    fixture.world.connectctl.json(&create).await;
+    let (work, home) = (json!({"email": "ana@initech.com"}), json!({"email": "ana@gmail.com"}));
+    let ana = new_client(&fixture.world, work.clone()).await;
+    let bo = new_client(&fixture.world, json!({"email": "bo@example.com"})).await;
+    let key = fixture.world.key.clone();
+    let move_ana = |body: &Value| patch_request(&key, &client_route(&ana), body);
+    // Ana has contact entries for both addresses; her client has the first one.
+    for body in [&home, &json!({"name": "Ana"}), &work] {
+        assert_eq!(fixture.world.http().send(&move_ana(body)).await.status, 200);
+    }
+    // Of the requests seven count, as does the write that they wait behind.
+    let quota = (count_used(&fixture.world).await + 8).to_string();
+    for (tenant, quota) in [("acme", quota.as_str()), ("zeta", "1")] {
+        let set = ["tenant", "set", "--tenant", tenant, "--monthly-quota", quota];
+        fixture.world.connectctl.json(&set).await;
+    }
+    let rename = |name: &str| patch_request(&key, &client_route(&bo), &json!({"name": name}));
+    let of_zeta = |email: &str| post_request(&zeta, "/clients", email, &json!({"email": email}));
+    let etag = format!("\"{}\"", text(&bo["updatedAt"]));
+    let (requests, expected): (Vec<HttpRequest>, Vec<u16>) = [
+        (fixture.post_email_with("k-1", "cy@example.com"), 201),
+        (fixture.post_email_with("k-1", "cy@example.com"), 201),
+        (fixture.post_email_with("k-1", "di@example.com"), 422),
+        (rename("One").with("if-match", &etag), 200),
+        (rename("Two").with("if-match", &etag), 412),
+        (rename("Three"), 200),
+        (move_ana(&home), 200),
+        (move_ana(&json!({"name": "Ana B"})), 200),
+        (fixture.post_email("late@example.com"), 503),
+        (of_zeta("bo@example.com"), 201),
+        (of_zeta("cy@example.com"), 429),
+        (fixture.post_email("di@example.com"), 201),
+        (fixture.post_email("ed@example.com"), 201),
+        (fixture.post_email("fay@example.com"), 429),
+    ]
+    .into_iter()
+    .unzip();
+    let expire = |at: usize, message: QueuedMessage| {
+        let meta = message.header("x-connect-meta").expect("metadata");
+        let mut meta: Value = serde_json::from_str(&meta).expect("JSON");
+        if expected[at] == 503 {
+            meta["deadline"] = meta["publishedAt"].clone();
+        }
+        message.with_meta(&meta.to_string())
+    };
+    let responses = fixture.queue_behind_lock_with(requests, expire).await.release().await;
+    assert_eq!(statuses(&responses), expected);
     assert_eq!((responses[0].header("idempotent-replayed"), &responses[0].body), ("", &responses[1].body));
     assert_eq!(responses[1].header("idempotent-replayed"), "true");
-    assert_eq!(fixture.world.database.count("SELECT count(*) FROM clients").await, 2);
-}
-
-#[tokio::test]
-async fn one_of_two_conditional_changes_succeeds_and_each_change_gets_a_version() {
-    let mut fixture = Fixture::start().await;
-    let bo = new_client(&fixture.world, json!({"email": "bo@example.com"})).await;
-    let key = &fixture.world.key;
-    let change = |name: &str| patch_request(key, &client_route(&bo), &json!({"name": name}));
-    let etag = format!("\"{}\"", text(&bo["updatedAt"]));
-    let requests = vec![
-        change("One").with("if-match", &etag),
-        change("Two").with("if-match", &etag),
-        change("Three"),
-        change("Four"),
-    ];
-    let responses = fixture.send_as_one_unit(requests).await;
-    assert_eq!(statuses(&responses), [200, 412, 200, 200]);
-    let names: Vec<Value> = [0, 2, 3].map(|i: usize| data(&responses[i], 200)["name"].clone()).into();
-    assert_eq!(names, ["One", "Three", "Four"]);
-    let versions = [0, 2, 3].map(|i: usize| responses[i].header("etag").to_owned());
-    assert!(versions.is_sorted() && versions[0] != versions[1] && versions[1] != versions[2], "{versions:?}");
-}
-
-#[tokio::test]
-async fn a_quota_for_some_of_the_writes_is_used_up_exactly() {
-    let mut fixture = Fixture::start().await;
-    let quota = (count_used(&fixture.world).await + 3).to_string();
-    let set = ["tenant", "set", "--tenant", "acme", "--monthly-quota", &quota];
-    fixture.world.connectctl.json(&set).await;
-    let requests: Vec<HttpRequest> =
-        (0..5).map(|i| fixture.post_email(&format!("{i}@example.com"))).collect();
-    let responses = fixture.send_as_one_unit(requests).await;
-    // The write that they waited behind uses one.
-    assert_eq!(statuses(&responses), [201, 201, 429, 429, 429]);
+    assert_eq!([3, 5].map(|at: usize| data(&responses[at], 200)["name"].clone()), ["One", "Three"]);
+    assert!(responses[3].header("etag") < responses[5].header("etag"), "each change has a version");
+    responses[8].assert_error(503, "processing_timeout");
     assert_eq!(count_used(&fixture.world).await.to_string(), quota);
-    assert_eq!(fixture.world.database.count("SELECT count(*) FROM clients").await, 3);
+    let listed = "SELECT count(*) FROM account_contacts WHERE email_key = 'ana@gmail.com' AND name = 'Ana B'";
+    assert_eq!(fixture.world.database.count(listed).await, 1);
+    let worker = fixture.world.workers.last().expect("a worker");
+    let conflicts = [("name", "apply_write"), ("outcome", "conflict")];
+    assert_eq!(worker.metrics().await.sum("connect_db_transactions_total", &conflicts), 0.0);
 }
 
 #[tokio::test]
@@ -177,43 +195,6 @@ async fn until_count(world: &World, what: &str, query: &str, expected: i64) {
 }
 
 #[tokio::test]
-async fn an_expired_write_is_not_applied_and_does_not_affect_the_others() {
-    let mut fixture = Fixture::start().await;
-    let emails = ["bo@example.com", "cy@example.com", "di@example.com"];
-    let requests = emails.map(|email| fixture.post_email(email)).to_vec();
-    let expire = |at: usize, message: QueuedMessage| {
-        let meta = message.header("x-connect-meta").expect("metadata");
-        let mut meta: Value = serde_json::from_str(&meta).expect("JSON");
-        if at == 1 {
-            meta["deadline"] = meta["publishedAt"].clone();
-        }
-        message.with_meta(&meta.to_string())
-    };
-    let responses = fixture.queue_behind_lock_with(requests, expire).await.release().await;
-    assert_eq!(statuses(&responses), [201, 503, 201]);
-    responses[1].assert_error(503, "processing_timeout");
-    assert_eq!(fixture.world.database.count("SELECT count(*) FROM clients").await, 3);
-}
-
-#[tokio::test]
-async fn a_quota_of_one_tenant_rejects_no_write_of_another() {
-    let mut fixture = Fixture::start().await;
-    let zeta = fixture.world.add_tenant("zeta").await;
-    let set = ["tenant", "set", "--tenant", "zeta", "--monthly-quota", "1"];
-    fixture.world.connectctl.json(&set).await;
-    let of_zeta = |email: &str| post_request(&zeta, "/clients", email, &json!({"email": email}));
-    let requests = vec![
-        of_zeta("bo@example.com"),
-        fixture.post_email("bo@example.com"),
-        of_zeta("cy@example.com"),
-        fixture.post_email("cy@example.com"),
-    ];
-    let responses = fixture.send_as_one_unit(requests).await;
-    assert_eq!(statuses(&responses), [201, 201, 429, 201]);
-    assert_eq!(count_used(&fixture.world).await, 4);
-}
-
-#[tokio::test]
 async fn a_moving_identity_waits_for_no_row_while_holding_others() {
     let mut fixture = Fixture::start().await;
     let key = fixture.world.key.clone();
@@ -274,26 +255,4 @@ async fn two_workers_use_an_idempotency_key_once() {
     // Not 409: the idempotency key is checked before the existing client.
     response.await.expect("a response").assert_error(422, "idempotency_key_reused");
     assert_eq!(count_used(&fixture.world).await, 2);
-}
-
-#[tokio::test]
-async fn a_unit_that_moves_an_email_updates_its_company_contact_entry() {
-    let mut fixture = Fixture::start().await;
-    let create = ["company", "create", "--tenant", "acme", "--name", "Initech", "--domain", "initech.com"];
-    fixture.world.connectctl.json(&create).await;
-    let (work, home) = (json!({"email": "ana@initech.com"}), json!({"email": "ana@gmail.com"}));
-    let ana = new_client(&fixture.world, work.clone()).await;
-    let key = fixture.world.key.clone();
-    let change = |body: &Value| patch_request(&key, &client_route(&ana), body);
-    // Ana has contact entries for both addresses; her client has the first one.
-    for body in [&home, &json!({"name": "Ana"}), &work] {
-        assert_eq!(fixture.world.http().send(&change(body)).await.status, 200);
-    }
-    let responses = fixture.send_as_one_unit(vec![change(&home), change(&json!({"name": "Ana B"}))]).await;
-    assert_eq!(statuses(&responses), [200, 200]);
-    let listed = "SELECT count(*) FROM account_contacts WHERE email_key = 'ana@gmail.com' AND name = 'Ana B'";
-    assert_eq!(fixture.world.database.count(listed).await, 1);
-    let worker = fixture.world.workers.last().expect("a worker");
-    let conflicts = [("name", "apply_write"), ("outcome", "conflict")];
-    assert_eq!(worker.metrics().await.sum("connect_db_transactions_total", &conflicts), 0.0);
 }
