@@ -45,22 +45,16 @@ fn travel_dates_are_accepted_in_both_forms_and_singly() {
     assert_eq!(alone, json!({"travelDates": {"startDate": null, "endDate": "2027-05-01"}}));
 }
 
+/// The fields' types and limits are tested against their schemas, in `tests/it/openapi/bodies.rs`.
 #[test]
-fn invalid_travel_dates_are_rejected() {
-    for sent in [
-        json!("May"),
-        json!(["2027-05-01"]),
-        json!({"start": "2027-02-30"}),
-        json!({"start": 20270501}),
-        json!({"start": ""}),
-        json!({"start": "2027-05-01T00:00:00Z"}),
-        json!({"start": "2027-05-02", "end": "2027-05-01"}),
+fn an_invalid_part_rejects_the_whole_field() {
+    for (field, sent) in [
+        ("travelDates", json!({"start": "2027-05-02", "end": "2027-05-01"})),
+        ("travelDates", json!({"start": "2027-02-30", "end": "2027-05-01"})),
+        ("party", json!({"adults": 2, "children": "1"})),
+        ("party", json!({"adults": 2, "childAges": [3, -1]})),
     ] {
-        assert_eq!(
-            read_brief(&json!({"travelDates": sent})),
-            (json!({}), vec!["travelDates".into()]),
-            "{sent}"
-        );
+        assert_eq!(read_brief(&json!({field: sent})), (json!({}), vec![field.into()]), "{sent}");
     }
 }
 
@@ -72,23 +66,6 @@ fn a_party_is_kept_as_given() {
     assert_eq!(read_brief(&json!({"party": sent, "paxCount": 9})), (json!({"party": party}), vec![]));
     let part = read_brief(&json!({"party": {"rooms": 2}})).0;
     assert_eq!(part, json!({"party": {"adults": null, "children": null, "childAges": null, "rooms": 2}}));
-}
-
-#[test]
-fn any_invalid_field_rejects_the_whole_party() {
-    for party in [
-        json!({"adults": -1}),
-        json!({"adults": 2, "children": "1"}),
-        json!({"adults": 1.5}),
-        json!({"adults": 1001}),
-        json!({"adults": true}),
-        json!({"adults": 2, "childAges": [3, -1]}),
-        json!({"adults": 2, "childAges": 3}),
-        json!(2),
-        json!([]),
-    ] {
-        assert_eq!(read_brief(&json!({"party": party})), (json!({}), vec!["party".into()]), "{party}");
-    }
 }
 
 #[test]
@@ -122,15 +99,8 @@ fn a_budget_figure_needs_its_currency_and_excludes_notes() {
         json!(1500),
         json!({"amount": 1500}),
         json!({"currency": "INR"}),
-        json!({"amount": "1500", "currency": "INR"}),
-        json!({"amount": -1, "currency": "INR"}),
-        json!({"amount": 1, "currency": "XXY"}),
-        json!({"amount": 1, "currency": "inr"}),
         json!({"amount": 1, "currency": "INR", "notes": "or so"}),
         json!({"currency": "INR", "notes": "or so"}),
-        json!({"notes": 5}),
-        json!({"notes": "x".repeat(2001)}),
-        json!([]),
     ] {
         assert_eq!(read_brief(&json!({"budget": sent})), (json!({}), vec!["budget".into()]), "{sent}");
     }

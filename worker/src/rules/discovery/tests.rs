@@ -30,75 +30,33 @@ fn rejected(fields: &[&str]) -> Vec<String> {
     fields.iter().map(|field| format!("traveller_discovery_field_rejected:{field}")).collect()
 }
 
+/// The fields' types and limits are tested against their schemas, in `tests/it/openapi/bodies.rs`.
 #[test]
-fn every_form_of_a_known_field_is_accepted() {
+fn valid_fields_are_stored_as_sent() {
     for (field, value) in [
-        ("destinationInterest", json!("Goa")),
         ("destinationInterest", json!([])),
-        ("destinationInterest", json!(vec!["Goa"; 50])),
-        ("dateRange", json!("some time in May")),
-        ("dateRange", json!({"startDate": "2027-05-01", "endDate": "2027-05-01"})),
         ("dateRange", json!({"start": "2027-05-01"})),
-        ("pax", json!(0)),
-        ("pax", json!(1000)),
         ("pax", json!({"adults": 2, "pets": 1})),
-        ("tripNotes", json!("x".repeat(10_000))),
         ("tripNotes", json!("")),
     ] {
         let mut world = World::new();
         let result = send(&mut world, json!({"discovery": {field: value}}));
         assert_eq!((stored(&world, &result), result.warnings), (json!({field: value}), vec![]));
     }
-    for constraints in [json!("no flights"), json!(["no flights", "vegan"]), json!({})] {
-        let mut world = World::new();
-        let result = send(&mut world, json!({"profilePatch": {"constraints": constraints}}));
-        assert_eq!(profile(&world, &result), (json!({"constraints": constraints}), None));
-    }
 }
 
 #[test]
 fn invalid_fields_are_dropped_with_a_warning() {
-    for (field, value) in [
-        ("destinationInterest", json!(7)),
-        ("destinationInterest", json!(" ")),
-        ("destinationInterest", json!(["Goa", ""])),
-        ("destinationInterest", json!(["Goa", null])),
-        ("destinationInterest", json!(vec!["Goa"; 51])),
-        ("destinationInterest", json!("x".repeat(501))),
-        ("dateRange", json!({"start": "2027-05-09", "end": "2027-05-01"})),
-        ("dateRange", json!({"start": "2027-02-30"})),
-        ("dateRange", json!("x".repeat(201))),
-        ("dateRange", json!(["2027-05-01"])),
-        ("pax", json!(-1)),
-        ("pax", json!(1001)),
-        ("pax", json!("two")),
-        ("pax", json!({"adults": -1})),
-        ("tripNotes", json!("x".repeat(10_001))),
-        ("tripNotes", json!(5)),
-    ] {
-        let mut world = World::new();
-        let result = send(&mut world, json!({"discovery": {field: value, "tripNotes2": 1}}));
-        assert_eq!(
-            (result.warnings.clone(), stored(&world, &result)),
-            (rejected(&[field]), json!({})),
-            "{value}"
-        );
-    }
-    let large = json!({"a": "x".repeat(70_000)});
-    for (field, value) in [
-        ("constraints", json!(5)),
-        ("constraints", json!("x".repeat(2001))),
-        ("constraints", json!(["ok", 5])),
-        ("constraints", large.clone()),
-        ("styleDefaults", json!("slow")),
-        ("styleDefaults", json!(["slow"])),
-        ("styleDefaults", large),
-    ] {
-        let mut world = World::new();
-        let result = send(&mut world, json!({"profilePatch": {field: value}}));
-        assert_eq!(result.warnings, rejected(&[field]), "{field}");
-        assert!(world.state.profiles.values().next().is_none());
-    }
+    let mut world = World::new();
+    let payload = json!({
+        "discovery": {"destinationInterest": ["Goa", null], "dateRange": {"start": "2027-05-09", "end": "2027-05-01"},
+            "pax": {"adults": -1}, "tripNotes": 5, "tripNotes2": 1},
+        "profilePatch": {"constraints": ["ok", 5], "styleDefaults": ["slow"]},
+    });
+    let result = send(&mut world, payload);
+    let fields = ["destinationInterest", "dateRange", "pax", "tripNotes", "constraints", "styleDefaults"];
+    assert_eq!((result.warnings.clone(), stored(&world, &result)), (rejected(&fields), json!({})));
+    assert!(world.state.profiles.values().next().is_none());
 }
 
 #[test]
