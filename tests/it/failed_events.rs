@@ -45,16 +45,6 @@ async fn events_before_a_failed_one_are_visible_to_events_after_it() {
 }
 
 #[tokio::test]
-async fn a_failed_event_can_be_resent_once_the_cause_is_fixed() {
-    let world = World::start().await;
-    world.database.execute(BREAK_UNLUCKY_EVENTS).await;
-    let unlucky = event("enquiry.submitted").id("unlucky").email("ana@example.com");
-    assert_eq!(world.result(unlucky.clone()).await["error"], "internal_error");
-    world.database.execute("DROP TRIGGER unlucky ON event_ledger").await;
-    world.accept(unlucky).await;
-}
-
-#[tokio::test]
 async fn other_batches_succeed_beside_one_with_a_failed_event() {
     let world = World::shared().await;
     let requests = (0..30).map(async |i| {
@@ -79,7 +69,7 @@ async fn other_batches_succeed_beside_one_with_a_failed_event() {
 }
 
 #[tokio::test]
-async fn poison_messages_are_dead_lettered_and_the_worker_continues() {
+async fn poison_messages_are_dead_lettered_and_delay_no_valid_batch() {
     let world = World::start().await;
     let valid = batch(&[event("contact.identified").email("ana@example.com")]);
     let bodies: [&[u8]; 6] = [b"", b"\xff\xfe\x00", b"not json", b"{}", b"[1,2,3]", &valid];
@@ -99,12 +89,6 @@ async fn poison_messages_are_dead_lettered_and_the_worker_continues() {
     let mut sent: Vec<Vec<u8>> = bodies.iter().map(|body| body.to_vec()).collect();
     sent.sort();
     assert_eq!(kept, sent, "as they were sent");
-}
-
-#[tokio::test]
-async fn poison_messages_among_valid_batches_delay_none_of_them() {
-    let world = World::start().await;
-    world.workers[0].until_ready().await;
     world.workers[0].signal("STOP");
     let requests = (0..10)
         .map(async |i| world.send(&[event("contact.identified").email(&format!("{i}@example.com"))]).await);
@@ -120,34 +104,24 @@ async fn poison_messages_among_valid_batches_delay_none_of_them() {
 }
 
 #[tokio::test]
-async fn dead_letters_a_message_damaged_in_transit() {
+async fn of_waiting_messages_each_is_applied_once_and_a_damaged_one_or_one_of_a_deleted_tenant_never() {
     let mut world = World::with().workers(0).set("CONNECT_REPLY_TIMEOUT", "200ms").start().await;
-    world
-        .send(&[event("contact.identified").email("ana@example.com")])
-        .await
-        .assert_error(503, "processing_timeout");
+    let events = ["a", "b"].map(|person| event("enquiry.submitted").email(&format!("{person}@example.com")));
+    world.send(&events).await.assert_error(503, "processing_timeout");
     let message = world.queues.take("events").await.expect("the batch").without_reply();
+    let zeta = world.add_tenant("zeta").await;
+    let body = batch(&[event("contact.identified").tenant("zeta").email("ana@example.com")]);
+    world.http().send(&zeta.events(body)).await.assert_error(503, "processing_timeout");
+    let delete =
+        "DELETE FROM api_keys USING tenants t WHERE t.tenant_id = api_keys.tenant_id AND slug = 'zeta';
+        DELETE FROM tenants WHERE slug = 'zeta'";
+    world.database.execute(delete).await;
     let half = &message.body[..message.body.len() / 2];
     let elsewhere = String::from_utf8_lossy(&message.body).replace("acme", "zeta");
     let too_many = batch(&vec![event("contact.identified").email("ana@example.com"); 101]);
     for body in [half, b"", b"[]", elsewhere.as_bytes(), &too_many] {
         world.queues.publish_message("events", &message.with_body(body)).await;
     }
-    world.add_worker().await;
-    world.until_depth("events.dead", 5).await;
-    for table in ["clients", "event_ledger"] {
-        assert_eq!(world.database.count(&format!("SELECT count(*) FROM {table}")).await, 0, "{table}");
-    }
-    world.queues.publish_message("events", &message).await;
-    world.until_applied(1).await;
-}
-
-#[tokio::test]
-async fn applies_a_message_that_is_delivered_several_times_once() {
-    let mut world = World::with().workers(0).set("CONNECT_REPLY_TIMEOUT", "200ms").start().await;
-    let events = ["a", "b"].map(|person| event("enquiry.submitted").email(&format!("{person}@example.com")));
-    world.send(&events).await.assert_error(503, "processing_timeout");
-    let message = world.queues.take("events").await.expect("the batch").without_reply();
     for _ in 0..3 {
         world.queues.publish_message("events", &message).await;
     }
@@ -156,30 +130,10 @@ async fn applies_a_message_that_is_delivered_several_times_once() {
     world.queues.publish_message("events", &message).await;
     until_equal("the queue is empty", 0, async || world.queues.depth("events").await).await;
     assert_eq!(world.workers[0].terminate().await.code(), Some(0), "it has finished its messages");
-    assert_eq!(world.database.count("SELECT count(*) FROM leads").await, 2);
-    assert_eq!(world.database.count("SELECT count(*) FROM timeline").await, 2);
-    assert_eq!(world.queues.depth("events.dead").await, 0);
-}
-
-#[tokio::test]
-async fn a_message_of_a_deleted_tenant_delays_no_other() {
-    let mut world = World::with().workers(0).set("CONNECT_REPLY_TIMEOUT", "200ms").start().await;
-    let zeta = world.add_tenant("zeta").await;
-    let body = batch(&[event("contact.identified").tenant("zeta").email("ana@example.com")]);
-    world.http().send(&zeta.events(body)).await.assert_error(503, "processing_timeout");
-    world
-        .database
-        .execute(
-            "DELETE FROM api_keys USING tenants t WHERE t.tenant_id = api_keys.tenant_id AND slug = 'zeta'",
-        )
-        .await;
-    world.database.execute("DELETE FROM tenants WHERE slug = 'zeta'").await;
-    world
-        .send(&[event("contact.identified").email("ana@example.com")])
-        .await
-        .assert_error(503, "processing_timeout");
-    world.add_worker().await;
-    world.until_applied(1).await;
+    assert_eq!(world.queues.depth("events.dead").await, 5);
+    for table in ["clients", "leads", "timeline", "event_ledger"] {
+        assert_eq!(world.database.count(&format!("SELECT count(*) FROM {table}")).await, 2, "{table}");
+    }
 }
 
 #[tokio::test]
@@ -244,6 +198,9 @@ async fn isolating_a_failing_event_takes_few_transactions() {
     // The unit, and at most two halves at each level: 100, 50, 25, 13, 7, 4, 2, 1.
     let spent = units(&world).await - before;
     assert!(spent <= 15.0, "{spent} transactions");
+    // It can be resent once the cause is fixed.
+    world.database.execute("DROP TRIGGER unlucky ON event_ledger").await;
+    world.accept(events[70].clone()).await;
 }
 
 #[tokio::test]
