@@ -83,14 +83,6 @@ async fn a_refused_action_exits_with_one_and_explains_on_standard_error() {
 }
 
 #[tokio::test]
-async fn prints_a_table_without_json() {
-    let world = World::shared().await;
-    let ran = world.connectctl.run(&words("open-lead --email ana@example.com")).await;
-    assert_eq!((ran.code, ran.errors.as_str()), (Some(0), ""), "{ran:?}");
-    assert!(ran.output.contains("Lead") && ran.output.contains("inquiry"), "{ran:?}");
-}
-
-#[tokio::test]
 async fn needs_the_settings_of_broker_and_database() {
     let world = World::shared().await;
     let settings = world.settings().iter().filter(|(name, _)| {
