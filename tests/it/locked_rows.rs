@@ -41,12 +41,18 @@ async fn contact(world: &World, number: usize) -> Value {
 }
 
 #[tokio::test]
-async fn finds_a_locked_client_by_each_identity_and_by_all_together() {
+async fn each_locked_record_is_found() {
     let world = World::start().await;
-    let known = contact(&world, 0).await;
-    contact(&world, 1).await;
+    events_find_a_client_by_each_identity_and_by_all_together(&world).await;
+    records_writes_find_a_client_and_its_lead(&world).await;
+    credit_events_find_their_invoices(&world).await;
+}
+
+async fn events_find_a_client_by_each_identity_and_by_all_together(world: &World) {
+    let known = contact(world, 0).await;
+    contact(world, 1).await;
     for named in events_by_each_identity(0) {
-        let result = while_locked(&world, "clients", world.result(named)).await;
+        let result = while_locked(world, "clients", world.result(named)).await;
         assert_eq!(
             (&result["status"], &result["clientId"]),
             (&json!("accepted"), &known["clientId"]),
@@ -54,16 +60,14 @@ async fn finds_a_locked_client_by_each_identity_and_by_all_together() {
         );
     }
     let together = [events_by_each_identity(0), events_by_each_identity(1)].concat();
-    for result in while_locked(&world, "clients", world.results(&together)).await {
+    for result in while_locked(world, "clients", world.results(&together)).await {
         assert_eq!(result["status"], "accepted", "{result}");
     }
     assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 2);
 }
 
-#[tokio::test]
-async fn records_writes_find_a_locked_client_and_its_lead() {
-    let world = World::start().await;
-    let known = contact(&world, 0).await;
+async fn records_writes_find_a_client_and_its_lead(world: &World) {
+    let known = contact(world, 2).await;
     let (client, lead) = (text(&known["clientId"]), text(&known["leadId"]));
     let changes = [
         (format!("/clients/{client}"), json!({"email": "new@example.com"})),
@@ -72,16 +76,14 @@ async fn records_writes_find_a_locked_client_and_its_lead() {
     ];
     for (route, change) in changes {
         let request = patch_request(&world.key, &route, &change);
-        let response = while_locked(&world, "clients", world.http().send(&request)).await;
+        let response = while_locked(world, "clients", world.http().send(&request)).await;
         assert_eq!(response.status, 200, "{route}: {response:?}");
     }
 }
 
-#[tokio::test]
-async fn credit_events_find_their_locked_invoices() {
-    let world = World::start().await;
-    for number in 0..2 {
-        contact(&world, number).await;
+async fn credit_events_find_their_invoices(world: &World) {
+    for number in 3..5 {
+        contact(world, number).await;
         let booked = json!({"bookingRef": format!("BR-{number}"), "amount": 1000, "currency": "INR", "creditUsed": 500});
         world
             .accept(
@@ -92,11 +94,11 @@ async fn credit_events_find_their_locked_invoices() {
             )
             .await;
     }
-    let credits = [0, 1].map(|number| {
+    let credits = [3, 4].map(|number| {
         let applied = json!({"bookingRef": format!("BR-{number}"), "appliedRupees": 500});
         event("booking.credit_applied").email(&identities(number)[0]).payload(applied)
     });
-    for result in while_locked(&world, "invoices", world.results(&credits)).await {
+    for result in while_locked(world, "invoices", world.results(&credits)).await {
         assert_eq!((&result["status"], result.get("warnings")), (&json!("accepted"), None), "{result}");
     }
     assert_eq!(

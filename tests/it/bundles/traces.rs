@@ -1,6 +1,6 @@
 //! Each request of a bundle keeps its id and its trace, in logs and in webhooks.
 
-use super::{enquiry_submitted, identified_each, results, send_during_a_publish, stallable, until_published};
+use super::{enquiry_submitted, results, send_during_a_publish, stallable, until_published};
 use crate::records::break_inserts;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -117,23 +117,4 @@ async fn a_failed_event_of_a_bundle_names_its_own_request() {
         ),
         expected_traces(&responses)
     );
-}
-
-#[tokio::test]
-async fn each_event_of_a_bundle_is_found_by_the_id_of_its_request() {
-    let world = stallable().start().await;
-    let requests = identified_each(&world.key, 5);
-    let (first, rest) = requests.split_at(1);
-    let responses = send_during_a_publish(&world, first, rest).await;
-    let bundled = "SELECT count(*) FROM event_ledger GROUP BY request_id ORDER BY 1 DESC LIMIT 1";
-    assert_eq!(world.database.count(bundled).await, 4, "four requests travelled together");
-    for response in &responses {
-        let event = text(&results(response)[0]["eventId"]).to_owned();
-        let request = response.header("x-request-id");
-        for id in [request.to_owned(), request.replace('-', "")] {
-            let found = world.connectctl.list(&["find", &id]).await;
-            let applied: Vec<_> = found.iter().filter(|step| step["stage"] == "applied").collect();
-            assert!(applied.iter().any(|step| step["eventId"] == *event), "{id}: {found:?}");
-        }
-    }
 }
