@@ -5,7 +5,6 @@ use super::listener::Listener;
 use common::sealed::MasterKey;
 use serde_json::{Value, json};
 use tests::{Connectctl, MASTER_KEY, TestDatabase, text};
-use uuid::Uuid;
 
 const SUBSCRIPTION: &str =
     "SELECT tenant_id, encode(secret_sealed, 'hex') AS secret, encode(old_secret_sealed, 'hex') AS old,
@@ -104,21 +103,6 @@ async fn an_overlap_keeps_only_the_newest_old_secret_until_it_ends() {
 }
 
 #[tokio::test]
-async fn rejects_rotating_the_secret_of_an_unknown_subscription() {
-    let subscribed = subscribed().await;
-    subscribed.connectctl.json(&["subscription", "remove", &subscribed.id]).await;
-    let unknown = "does not exist";
-    for (id, why) in [
-        (subscribed.id.clone(), "was removed"),
-        (Uuid::now_v7().to_string(), unknown),
-        ("no id".to_owned(), unknown),
-    ] {
-        let refusal = subscribed.connectctl.refusal(&["subscription", "rotate-secret", &id]).await;
-        assert!(refusal.contains(why), "{refusal}");
-    }
-}
-
-#[tokio::test]
 async fn resuming_a_subscription_notifies_the_dispatcher() {
     let subscribed = subscribed().await;
     subscribed.connectctl.json(&["subscription", "pause", &subscribed.id]).await;
@@ -144,18 +128,4 @@ async fn removing_a_subscription_drops_its_deliveries_that_are_not_delivered() {
         (subscribed.count("state = 'dead'").await, subscribed.count("state = 'delivered'").await),
         (0, 3)
     );
-}
-
-#[tokio::test]
-async fn an_interrupted_removal_is_finished_by_another_run() {
-    let subscribed = subscribed().await;
-    subscribed.deliveries("pending", 3).await;
-    subscribed.database.execute("UPDATE subscriptions SET removed_at = now()").await;
-    let removed = subscribed.connectctl.json(&["subscription", "remove", &subscribed.id]).await;
-    assert_eq!(
-        (removed["state"].as_str(), subscribed.count("state = 'dropped'").await),
-        (Some("removed"), 3)
-    );
-    let again = subscribed.connectctl.refusal(&["subscription", "remove", &subscribed.id]).await;
-    assert!(again.contains("was removed"), "{again}");
 }

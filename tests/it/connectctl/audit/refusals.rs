@@ -66,7 +66,7 @@ async fn each_migration_is_recorded() {
     let connectctl = Connectctl::for_database(database.url());
     let applied = connectctl.json(&["migrate"]).await["applied"].clone();
     let names: Vec<&str> = applied.as_array().expect("names").iter().map(text).collect();
-    connectctl.json(&["migrate"]).await;
+    assert_eq!(connectctl.json(&["migrate"]).await, json!({"applied": []}));
     let records = connectctl.list(&["audit"]).await;
     let recorded: Vec<&str> = records.iter().map(|record| text(&record["target"])).collect();
     assert_eq!(recorded, names);

@@ -10,10 +10,9 @@ use serde_json::Value;
 use tests::{World, text};
 use uuid::{Timestamp, Uuid};
 
-/// A world with a worker, which has declared the queues, and a subscription of `acme`.
+/// A world without programs, and a subscription of `acme`.
 async fn world() -> (World, Uuid) {
-    let world = World::with().ingests(0).start().await;
-    world.workers[0].until_ready().await;
+    let world = World::with().ingests(0).workers(0).start().await;
     let subscription = subscribe(&world, "acme").await;
     (world, subscription)
 }

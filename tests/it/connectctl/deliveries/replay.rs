@@ -28,7 +28,7 @@ async fn replaying_a_dead_delivery_restarts_it_under_its_id_without_a_broker() {
 }
 
 #[tokio::test]
-async fn replays_a_delivered_delivery_but_not_a_pending_or_dropped_one() {
+async fn replays_a_delivered_delivery_but_no_pending_or_dropped_one_and_none_of_a_removed_subscription() {
     let (world, subscription) = world().await;
     let of =
         async |state| deliveries(&world, "acme", subscription, state, 1, "2026-05-01T10:00:00Z").await[0];
@@ -45,17 +45,12 @@ async fn replays_a_delivered_delivery_but_not_a_pending_or_dropped_one() {
         assert_eq!(refusal.trim(), format!("connectctl: delivery {id} cannot be replayed: it is {state}"));
         assert_eq!(row(&world, id).await, before);
     }
-}
-
-#[tokio::test]
-async fn a_dead_delivery_of_a_removed_subscription_is_not_replayed() {
-    let (world, subscription) = world().await;
-    let id = deliveries(&world, "acme", subscription, "dead", 1, "2026-05-01T10:00:00Z").await[0];
+    let dead = of("dead").await;
     // By an operator who was interrupted before the deliveries were dropped.
     world.database.execute("UPDATE subscriptions SET removed_at = now()").await;
-    let refusal = world.connectctl.refusal(&["delivery", "replay", &id.to_string()]).await;
+    let refusal = world.connectctl.refusal(&["delivery", "replay", &dead.to_string()]).await;
     assert!(refusal.contains("subscription was removed"), "{refusal}");
-    assert_eq!(row(&world, id).await["state"], "dead");
+    assert_eq!(row(&world, dead).await["state"], "dead");
     let all = world.connectctl.json(&["delivery", "replay", "--dead", "--tenant", "acme"]).await;
     assert_eq!(all, json!({"matched": 0, "replayed": 0}));
 }
