@@ -7,8 +7,6 @@ use tests::{Behavior, MAX_WAIT, Program, World, eventually, text};
 
 /// Longer than a test takes: no attempt fails because of it.
 const TIMEOUT: &str = "600s";
-/// Enough events for every connection of the dispatcher to have prepared its statements.
-const WARM: i64 = 40;
 
 impl OutboundWorld {
     /// With a dispatcher whose attempts do not time out within a test.
@@ -48,47 +46,6 @@ async fn a_delivery_is_a_numbered_row_before_its_first_attempt_ends() {
 }
 
 #[tokio::test]
-async fn a_delivery_is_recorded_in_one_round_trip() {
-    let builder = World::with().set("CONNECT_WEBHOOK_TIMEOUT", TIMEOUT).through_proxies();
-    let outbound = OutboundWorld::start_with(builder).await;
-    outbound.subscribe("/hooks", &[]).await;
-    for count in 1..=WARM {
-        outbound.open_lead().await;
-        outbound.until_deliveries("delivered", count).await;
-    }
-    outbound.receiver.hold();
-    outbound.receiver.respond_to_next("/hooks", [Behavior::status(204).held()]);
-    outbound.open_lead().await;
-    outbound.receiver.wait_for(WARM as usize + 1).await;
-    let postgres = &outbound.world.proxies().postgres;
-    postgres.stall_replies();
-    outbound.receiver.release();
-    // All statements arrive and are committed although the server sends no result.
-    outbound.until_deliveries("delivered", WARM + 1).await;
-    postgres.restore();
-}
-
-#[tokio::test]
-async fn a_dispatcher_killed_in_a_first_attempt_repeats_it_under_the_same_ids() {
-    let mut outbound = OutboundWorld::with_long_timeout().await;
-    let subscription = outbound.subscribe("/hooks", &[]).await;
-    outbound.receiver.hold();
-    outbound.receiver.respond_to_next("/hooks", [Behavior::status(204).held()]);
-    outbound.open_lead().await;
-    outbound.receiver.wait_for(1).await;
-    outbound.restart_dispatcher().await;
-    outbound.receiver.release();
-    outbound.until_deliveries("delivered", 1).await;
-    outbound.until_settled().await;
-    let [first, second] = &outbound.receiver.received()[..] else { panic!("two requests") };
-    assert_eq!(first.header("x-connect-delivery"), second.header("x-connect-delivery"));
-    assert_eq!(first.body, second.body);
-    let [delivery] = &outbound.deliveries(&subscription).await[..] else { panic!("one delivery") };
-    assert_eq!(delivery["id"], second.header("x-connect-delivery"));
-    assert_eq!(outbound.attempts(&subscription).await.len(), 1);
-}
-
-#[tokio::test]
 async fn a_killed_dispatcher_repeats_only_unrecorded_deliveries() {
     let mut outbound = OutboundWorld::with_long_timeout().await;
     let receiver_holds = ["/held/1", "/held/2"];
@@ -115,6 +72,7 @@ async fn a_killed_dispatcher_repeats_only_unrecorded_deliveries() {
             panic!("two requests of {path}")
         };
         assert_eq!(first.header("x-connect-delivery"), second.header("x-connect-delivery"));
+        assert_eq!(first.body, second.body);
     }
 }
 

@@ -1,6 +1,5 @@
 //! Outbound webhooks, from their cause to the receiver, with the real programs.
 
-mod delivery;
 mod echo;
 mod egress;
 mod faults;

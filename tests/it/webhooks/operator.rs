@@ -6,30 +6,6 @@ use std::time::{Duration, Instant};
 use tests::{Behavior, MAX_WAIT, World, eventually};
 
 #[tokio::test]
-async fn a_dispatcher_on_sigterm_finishes_and_records_the_attempt_under_way() {
-    let mut outbound = OutboundWorld::start().await;
-    let subscription = outbound.subscribe("/slow", &[]).await;
-    outbound.receiver.hold();
-    outbound.receiver.respond("/slow", Behavior::status(200).held());
-    outbound.open_lead().await;
-    outbound.receiver.wait_for(1).await;
-    outbound.world.dispatchers[0].signal("TERM");
-    outbound.world.dispatchers[0].until_unready().await;
-    assert_eq!(outbound.attempts(&subscription).await, Vec::<serde_json::Value>::new());
-    outbound.receiver.release();
-    assert_eq!(outbound.world.dispatchers[0].until_ended(MAX_WAIT).await.code(), Some(0));
-    assert_eq!(outbound.count("delivered").await, 1, "on record before it ended");
-    let attempts = outbound.attempts(&subscription).await;
-    assert_eq!((attempts.len(), &attempts[0]["status"]), (1, &json!(200)));
-
-    outbound.world.dispatchers.clear();
-    outbound.world.add_dispatcher().await;
-    outbound.open_lead().await;
-    outbound.until_deliveries("delivered", 2).await;
-    assert_eq!(outbound.receiver.count(), 2, "nothing is repeated");
-}
-
-#[tokio::test]
 async fn an_attempt_that_outlasts_the_drain_is_repeated_by_the_next_dispatcher() {
     let settings = World::with().set("CONNECT_SHUTDOWN_TIMEOUT", "3s").set("CONNECT_WEBHOOK_TIMEOUT", "60s");
     let mut outbound = OutboundWorld::start_with(settings).await;

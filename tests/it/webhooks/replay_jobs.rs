@@ -65,7 +65,7 @@ async fn until_replayed(outbound: &OutboundWorld, least: i64) {
 
 #[tokio::test]
 async fn a_job_replays_what_matches() {
-    let outbound = OutboundWorld::start().await;
+    let outbound = OutboundWorld::shared().await;
     let (one, other) = (outbound.subscribe("/one", &[]).await, outbound.subscribe("/other", &[]).await);
     let dead = insert(&outbound, &one, "dead", 7).await;
     insert(&outbound, &other, "dead", 2).await;

@@ -128,7 +128,7 @@ async fn slots_that_move_while_they_are_busy_lose_and_repeat_nothing() {
 
 #[tokio::test]
 async fn an_event_that_commits_late_gets_the_next_number() {
-    let outbound = OutboundWorld::start().await;
+    let outbound = OutboundWorld::shared().await;
     let subscription = outbound.subscribe("/hooks", &[]).await;
     let mut client = outbound.world.database.connect().await;
     let late = client.transaction().await.expect("a transaction");
