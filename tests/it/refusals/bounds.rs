@@ -5,7 +5,7 @@ use serde_json::Value;
 use tests::{StatementRecorder, World, until_equal};
 
 /// Refused requests of a flood.
-const FLOOD: usize = 5_000;
+const FLOOD: usize = 1_000;
 /// Refused requests of a key that are recorded in a minute for one reason.
 const PER_REASON: i64 = 10;
 

@@ -64,7 +64,7 @@ async fn older_requests_are_on_further_pages() {
 
 #[tokio::test]
 async fn the_list_of_keys_shows_the_requests_of_a_day() {
-    let mut console = ConsoleWorld::of(World::with().workers(0)).await;
+    let mut console = ConsoleWorld { console: None, world: World::with().join().await };
     for _ in 0..3 {
         refused(&console.world, &with_wrong_secret(&console.world.key).events(valid()), 401).await;
     }

@@ -3,7 +3,7 @@
 use super::{refused, until_recorded, valid, with_wrong_secret};
 use crate::console::{ConsoleWorld, Visitor, between, body};
 use common::signature::{Signed, sign};
-use tests::{EVENTS, World, now};
+use tests::{EVENTS, now};
 
 /// The sample as the page shows it.
 mod sign_sample {
@@ -124,9 +124,8 @@ async fn hostile_texts_are_shown_as_text_and_large_ones_are_refused() {
 
 #[tokio::test]
 async fn each_sample_makes_a_signature_that_verifies() {
-    let world = World::start().await;
-    let key = world.key.clone();
-    let console = ConsoleWorld { console: Some(tests::Program::console(world.settings()).await), world };
+    let console = ConsoleWorld::shared().await;
+    let key = console.world.key.clone();
     let page = console.viewer().await.page(PAGE).await;
     let code = |heading: &str| {
         let section = between(&page, &format!("<h3>{heading}</h3>"), "</pre>");

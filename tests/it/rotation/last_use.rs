@@ -23,7 +23,7 @@ async fn end_ingests(world: &mut World) {
 
 #[tokio::test]
 async fn the_last_use_of_each_secret_is_listed() {
-    let mut world = World::start().await;
+    let mut world = World::with().join().await;
     assert_eq!(listed(&world).await["lastUsedAt"], Value::Null);
     assert_eq!(world.http().send(&request(&world.key)).await.status, 200);
     let rotate = ["key", "rotate-secret", &world.key.prefix, "--overlap", "24h"];
@@ -49,7 +49,7 @@ async fn the_last_use_of_each_secret_is_listed() {
 
 #[tokio::test]
 async fn a_secret_is_safe_to_revoke_after_seven_days_without_use() {
-    let mut world = World::start().await;
+    let mut world = World::with().join().await;
     let is_safe = async |world: &World| listed(world).await["safeToRevoke"].as_bool().expect("a boolean");
     assert!(!is_safe(&world).await, "it is new");
     world.database.execute("UPDATE api_keys SET created_at = now() - interval '8 days'").await;
