@@ -17,11 +17,16 @@ async fn spawn(name: &str, world: &World) -> Program {
 }
 
 #[tokio::test]
-async fn a_worker_with_another_master_key_consumes_nothing_and_is_not_ready() {
+async fn a_program_with_another_master_key_is_not_ready_and_a_worker_consumes_nothing() {
     let mut world = World::with().workers(0).set("CONNECT_REPLY_TIMEOUT", "1s").start().await;
     let enquiry = || event("enquiry.submitted").email("ana@example.com").name("Ana");
     world.send(&[enquiry()]).await.assert_error(503, "processing_timeout");
     world.set("CONNECT_MASTER_KEY", OTHER_MASTER_KEY);
+    for (name, lacking) in
+        [("connect-ingest", &["master_key"][..]), ("connect-dispatcher", &["master_key", "slots"])]
+    {
+        until_failing_checks(&spawn(name, &world).await, lacking).await;
+    }
     let worker = spawn("connect-worker", &world).await;
     until_failing_checks(&worker, &["consuming", "master_key"]).await;
     world.send(&[enquiry()]).await.assert_error(503, "processing_timeout");

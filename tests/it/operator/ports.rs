@@ -8,23 +8,7 @@ async fn ask(program: &Program, method: &str, path: &str) -> tests::HttpResponse
 }
 
 #[tokio::test]
-async fn a_healthy_program_is_live_and_ready_and_lists_its_checks() {
-    let world = World::start().await;
-    for program in world.ingests.iter().chain(&world.workers) {
-        program.until_ready().await;
-        assert_eq!(program.operator_get("/livez").await.expect("a response").status, 200);
-        let response = program.operator_get("/readyz").await.expect("a response");
-        assert_eq!(response.status, 200);
-        let says = response.json();
-        assert_eq!(says["ready"], true);
-        for server in ["postgres", "broker"] {
-            assert_eq!(says["checks"][server], true, "{says}");
-        }
-    }
-}
-
-#[tokio::test]
-async fn head_gets_the_response_of_get_without_the_body() {
+async fn a_healthy_program_is_live_and_ready_and_its_port_serves_nothing_else() {
     let world = World::with().through_proxies().dispatchers(1).start().await;
     let programs = || world.ingests.iter().chain(&world.workers).chain(&world.dispatchers);
     for program in programs() {
@@ -37,6 +21,12 @@ async fn head_gets_the_response_of_get_without_the_body() {
         for method in ["POST", "PUT", "DELETE"] {
             assert_eq!(ask(program, method, "/livez").await.status, 405, "{method}");
         }
+        for path in ["/", "/metrics/x", "/debug", tests::EVENTS] {
+            let status = ask(program, "GET", path).await.status;
+            assert!((400..500).contains(&status), "{path}: {status}");
+        }
+        let says = ask(program, "GET", "/readyz").await.json();
+        assert_eq!((&says["ready"], &says["checks"]["postgres"]), (&true.into(), &true.into()), "{says}");
     }
     world.proxies().broker.reset_connections();
     // The dispatcher does not need the broker.
@@ -44,17 +34,6 @@ async fn head_gets_the_response_of_get_without_the_body() {
         program.until_unready().await;
         assert_eq!(ask(program, "HEAD", "/livez").await.status, 200);
         assert_eq!(ask(program, "HEAD", "/readyz").await.status, 503);
-    }
-}
-
-#[tokio::test]
-async fn the_operator_port_serves_nothing_else() {
-    let world = World::start().await;
-    for program in world.ingests.iter().chain(&world.workers) {
-        for path in ["/", "/metrics/x", "/debug", tests::EVENTS] {
-            let status = program.operator_get(path).await.expect("a response").status;
-            assert!((400..500).contains(&status), "{path}: {status}");
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use tests::dedicated_servers::Broker;
-use tests::{Behavior, MAX_WAIT, Program, Receiver, UNREACHED_RECEIVER, World, event, eventually};
+use tests::{Behavior, MAX_WAIT, Program, Receiver, World, event, eventually};
 
 pub(super) const OTHER_MASTER_KEY: &str = "YW5vdGhlciBtYXN0ZXIga2V5IG9mIDMyIGJ5dGVzISE=";
 
@@ -22,28 +22,26 @@ pub(super) async fn until_failing_checks(program: &Program, missing: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_program_with_another_master_key_is_not_ready() {
-    let mut world = World::with().ingests(0).workers(0).start().await;
-    world.subscribe(UNREACHED_RECEIVER).await;
-    world.set("CONNECT_MASTER_KEY", OTHER_MASTER_KEY);
-    for (name, lacking) in [
-        ("connect-ingest", ["master_key"].as_slice()),
-        ("connect-worker", &["consuming", "master_key"]),
-        ("connect-dispatcher", &["master_key", "slots"]),
-    ] {
-        let mut program = Program::spawn(name, world.settings());
-        program.until_listening().await;
-        until_failing_checks(&program, lacking).await;
-    }
-}
-
-#[tokio::test]
 async fn an_ingest_whose_replay_store_cannot_be_written_is_not_ready() {
     let world = World::with().workers(0).start().await;
-    world.database.execute("ALTER TABLE replay_entries RENAME COLUMN mac TO other").await;
-    until_failing_checks(&world.ingests[0], &["replay_store"]).await;
-    world.database.execute("ALTER TABLE replay_entries RENAME COLUMN other TO mac").await;
-    world.ingests[0].until_ready().await;
+    let (rename, execute) =
+        ("ALTER TABLE replay_entries RENAME COLUMN", "EXECUTE ON FUNCTION make_replay_partition(bigint)");
+    for (breaks, fixes) in [
+        (format!("{rename} mac TO other"), format!("{rename} other TO mac")),
+        (
+            "REVOKE INSERT ON replay_entries FROM connect_test_ingest".to_owned(),
+            "GRANT INSERT ON replay_entries TO connect_test_ingest".to_owned(),
+        ),
+        (
+            format!("REVOKE {execute} FROM connect_test_ingest"),
+            format!("GRANT {execute} TO connect_test_ingest"),
+        ),
+    ] {
+        world.database.execute(&breaks).await;
+        until_failing_checks(&world.ingests[0], &["replay_store"]).await;
+        world.database.execute(&fixes).await;
+        world.ingests[0].until_ready().await;
+    }
 }
 
 #[tokio::test]

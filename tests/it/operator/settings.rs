@@ -75,11 +75,18 @@ async fn names_each_missing_required_setting() {
 async fn names_each_malformed_setting_without_repeating_its_value() {
     let table = [
         ("DATABASE_URL", "hunter2 is no url"),
+        ("DATABASE_URL", "postgres://u:hunter2@["),
+        ("DATABASE_URL", "postgres://u:x@hunter2@host/db"),
+        ("DATABASE_URL", "postgres://u:hunter2@host/db?hunter2=1"),
+        ("DATABASE_URL", "host=127.0.0.1 port=1 password=hunter2"),
         ("DATABASE_URL", "postgres://user:hunter2@host/db?sslmode=prefer"),
         ("DATABASE_URL", "postgres://user:hunter2@host/db?sslrootcert=/none/ca.pem"),
         ("DATABASE_READ_URL", "postgres://user:hunter2@host/db?sslmode=hunter2"),
         ("DATABASE_DIRECT_URL", "postgres://user:hunter2@host/db?sslkey=/none/key.pem"),
         ("AMQP_URL", "http://user:hunter2@host"),
+        ("AMQP_URL", "amqp://u:1/hunter2@host/%2f"),
+        ("AMQP_URL", "amqp://u:hunter2@host/%2f,amqp//u:hunter2@b"),
+        ("AMQP_URL", "amqp://u:hun%zzhunter2@host:port/%2f"),
         ("AMQP_URL", "amqps://user:hunter2@host?verify=verify_none"),
         ("AMQP_URL", "amqp://user:hunter2@host?cacertfile=/none/ca.pem"),
         ("AMQP_URL", "amqp://user:hunter2@host,amqps://user:hunter2@host?certfile=/none/own.pem"),
@@ -115,13 +122,17 @@ async fn names_each_malformed_setting_without_repeating_its_value() {
         ("CONNECT_WEBHOOK_ALLOW_PRIVATE", "perhaps"),
         ("CONNECT_WEBHOOK_CA_FILE", "/no/such/file.pem"),
     ];
+    // One program for each: what they have in common is read by the same code.
+    let mut rest = table.to_vec();
     for program in SERVICES {
         let known = variables(&help(program).await);
-        for (name, value) in table.iter().filter(|(name, _)| known.iter().any(|variable| variable == name)) {
+        let is_known = |(name, _): &(&str, &str)| known.iter().any(|variable| variable == name);
+        for (name, value) in rest.extract_if(.., |row| is_known(row)) {
             let line = assert_refused(program, &with(name, value), name).await;
             assert!(!line.contains("hunter2"), "{program}: {line}");
         }
     }
+    assert_eq!(rest, [], "no program has these");
 }
 
 #[tokio::test]

@@ -1,10 +1,7 @@
 //! Ingest under its role.
 
-use super::super::readiness::until_failing_checks;
-use super::role;
-use admin::roles::Program;
 use tests::event::batch;
-use tests::{Program as Child, TestDatabase, World, event};
+use tests::{TestDatabase, World, event};
 use tokio_postgres::error::SqlState;
 
 #[tokio::test]
@@ -51,22 +48,4 @@ async fn the_partition_functions_reject_other_times() {
     }
     let missing = client.execute("SELECT drop_replay_partition(600)", &[]).await.expect_err("no partition");
     assert_eq!(missing.code(), Some(&SqlState::UNDEFINED_TABLE), "{missing:?}");
-}
-
-/// Checks that a ready ingest becomes unready without a privilege of its role.
-async fn assert_unready_without(right: &str) {
-    let world = World::with().ingests(0).workers(0).start().await;
-    let ingest = Child::ingest(world.settings()).await;
-    world.database.execute(&format!("REVOKE {right} FROM {}", role(Program::Ingest))).await;
-    until_failing_checks(&ingest, &["replay_store"]).await;
-}
-
-#[tokio::test]
-async fn an_ingest_without_insert_on_replay_entries_is_not_ready() {
-    assert_unready_without("INSERT ON replay_entries").await;
-}
-
-#[tokio::test]
-async fn an_ingest_without_the_partition_function_is_not_ready() {
-    assert_unready_without("EXECUTE ON FUNCTION make_replay_partition(bigint)").await;
 }
