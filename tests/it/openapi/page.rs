@@ -3,12 +3,12 @@
 use super::{DOCS, document, endpoints, get};
 use serde_json::json;
 use tests::browser::{Browser, Page};
-use tests::{ApiKey, MAX_WAIT, World, eventually, text, until_equal};
+use tests::{ApiKey, HttpClient, MAX_WAIT, World, eventually, text, until_equal};
 
 /// Opens the page, and waits until Swagger UI shows all operations.
-async fn open(browser: &Browser, world: &World) -> Page {
+async fn open(browser: &Browser, ingest: &HttpClient) -> Page {
     let page = browser.page().await;
-    assert_eq!(page.open(&format!("http://{}{DOCS}", world.http().address())).await, 200);
+    assert_eq!(page.open(&format!("http://{}{DOCS}", ingest.address())).await, 200);
     until_equal("the operations are shown", 13 + 6, async || {
         page.evaluate("document.querySelectorAll('.opblock').length").await
     })
@@ -56,11 +56,11 @@ async fn paste(page: &Page, key: &ApiKey) {
 }
 
 #[tokio::test]
-async fn the_page_shows_every_operation_under_its_policy_and_sends_nothing() {
+async fn the_page_shows_every_operation_and_sends_signed_requests_only_where_that_is_set() {
     let url = "https://console.example.com";
-    let world = World::with().workers(0).set("CONNECT_CONSOLE_URL", url).start().await;
+    let mut world = World::with().set("CONNECT_CONSOLE_URL", url).start().await;
     let browser = Browser::start().await;
-    let page = open(&browser, &world).await;
+    let page = open(&browser, world.http()).await;
     let document = document(&world).await;
     assert_eq!(document["info"]["contact"]["url"], url);
     let shown = page.text().await;
@@ -81,16 +81,13 @@ async fn the_page_shows_every_operation_under_its_policy_and_sends_nothing() {
     assert_eq!(page.take_complaints(), [""; 0]);
     let policy = get(&world, DOCS).await.header("content-security-policy").to_owned();
     assert!(!policy.contains("connect-src"), "{policy}");
-}
 
-#[tokio::test]
-async fn the_page_signs_requests_of_both_schemes_and_stores_nothing() {
-    let world = World::with().set("CONNECT_DOCS_TRY_IT", "true").start().await;
+    world.set("CONNECT_DOCS_TRY_IT", "true");
+    world.add_ingest().await;
     // The page does not repeat a request that gets 503.
     world.until_ready().await;
     let key = world.add_tenant("demo").await;
-    let browser = Browser::start().await;
-    let page = open(&browser, &world).await;
+    let page = open(&browser, world.ingests[1].http()).await;
     assert!(send(&page, "getClient", &[]).await.contains("paste a key and its secret first"));
     paste(&page, &key).await;
     let response = send(&page, "sendEvents", &[]).await;

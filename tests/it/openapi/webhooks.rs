@@ -41,7 +41,7 @@ async fn cause_minimal_events(world: &World) {
 
 #[tokio::test]
 async fn every_webhook_fits_its_schema_with_all_and_with_few_fields() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let document = closed(get(&world, OPENAPI).await.json());
     world.subscribe(UNREACHED_RECEIVER).await;
     cause_full_events(&world).await;
@@ -77,7 +77,7 @@ async fn every_webhook_fits_its_schema_with_all_and_with_few_fields() {
 
 #[tokio::test]
 async fn a_delivery_has_exactly_the_documented_headers() {
-    let world = World::with().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true").start().await;
+    let world = World::shared().await;
     let receiver = Receiver::http();
     world.subscribe(&receiver.url("/hooks")).await;
     world.accept(event("enquiry.submitted").email("ana@example.com")).await;
