@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use tests::{Authority, Receiver, World, until_equal};
 
 #[tokio::test]
-async fn one_batch_is_one_trace_through_all_programs() {
+async fn one_batch_is_one_trace_through_all_programs_which_export_sampled_ones_until_they_end() {
     let collector = Collector::start();
-    let world = collector.attach_to(verbose()).start().await;
+    let mut world = collector.attach_to(verbose()).start().await;
     let receiver = Receiver::http();
     world.subscribe(&receiver.url("/hooks")).await;
     let response = world.http().send(&request(&world, enquiry_submitted())).await;
@@ -37,38 +37,27 @@ async fn one_batch_is_one_trace_through_all_programs() {
         assert!(nanos("startTimeUnixNano") <= nanos("endTimeUnixNano"), "{span:?}");
         assert!(!span.json.to_string().contains("ana@example.com"), "{span:?}");
     }
-}
 
-#[tokio::test]
-async fn continues_a_callers_trace_and_exports_only_sampled_ones() {
-    let collector = Collector::start();
-    let world = collector.attach_to(World::with()).start().await;
     let unsampled = SENT.replace(TRACE, &TRACE.replace('0', "1")).replace("-01", "-00");
     for traceparent in [unsampled.as_str(), SENT] {
-        let response =
-            world.http().send(&request(&world, enquiry_submitted()).with("traceparent", traceparent)).await;
+        let response = world
+            .http()
+            .send(&super::request(&world, enquiry_submitted()).with("traceparent", traceparent))
+            .await;
         assert_eq!(response.status, 200, "{response:?}");
     }
-    let mine = |span: &Span| span.field("traceId") == TRACE;
-    let request = collector.span("request", mine).await;
-    assert_eq!(request.field("parentSpanId"), "b7ad6b7169203331");
-    collector.span("batch", mine).await;
-    // Each program exports in order: an earlier span would have arrived.
-    let others: Vec<Span> = collector.spans().into_iter().filter(|span| !mine(span)).collect();
-    assert!(others.is_empty(), "{others:?}");
-}
-
-#[tokio::test]
-async fn a_program_exports_remaining_spans_when_it_ends() {
-    let collector = Collector::start();
-    let mut world = collector.attach_to(World::with()).start().await;
-    let response = world.http().send(&request(&world, enquiry_submitted())).await;
-    assert_eq!(response.status, 200, "{response:?}");
-    assert!(world.ingests[0].terminate().await.success() && world.workers[0].terminate().await.success());
-    let spans = collector.spans();
-    // Each program exports for itself: there is no order among them.
-    let names: BTreeSet<&str> = spans.iter().map(|span| span.field("name")).collect();
-    assert_eq!((spans.len(), names), (2, BTreeSet::from(["batch", "request"])), "{spans:?}");
+    // Each program exports what is left when it ends.
+    for program in world.ingests.iter_mut().chain(&mut world.workers) {
+        assert!(program.terminate().await.success());
+    }
+    let spans: Vec<Span> =
+        collector.spans().into_iter().filter(|span| span.service != "connect-dispatcher").collect();
+    let of_caller = |span: &&Span| span.field("traceId") == TRACE;
+    let names: BTreeSet<&str> = spans.iter().filter(of_caller).map(|span| span.field("name")).collect();
+    assert_eq!(names, BTreeSet::from(["batch", "request"]), "{spans:?}");
+    let continued =
+        spans.iter().filter(of_caller).any(|span| span.field("parentSpanId") == "b7ad6b7169203331");
+    assert!(continued && spans.len() == 4, "{spans:?}");
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::records::patch_request;
 use serde_json::json;
-use tests::{Behavior, HttpRequest, QueuedMessage, Receiver, World, text};
+use tests::{Behavior, HttpRequest, MAX_WAIT, QueuedMessage, Receiver, World, eventually, text};
 use uuid::Uuid;
 
 #[tokio::test]
@@ -68,6 +68,8 @@ async fn each_attempt_has_its_own_span_and_its_log_lines_name_the_delivery() {
     let span = &dead["span"];
     assert_eq!((text(&span["trace_id"]), &span["request_id"]), (TRACE, &json!(request_id(&response))));
     assert_eq!(span["delivery_id"], received[0].header("x-connect-delivery"));
+    let message = waiting(&world, "webhooks.dead").await;
+    assert_eq!(trace_of(&message.header("traceparent").expect("a header")), TRACE);
 }
 
 #[tokio::test]
@@ -91,7 +93,7 @@ async fn an_invalid_traceparent_is_replaced_by_a_new_trace() {
         }
         assert_eq!(world.http().send(&request).await.status, 404, "{headers:?}");
     }
-    let lines = tests::eventually("all are logged", tests::MAX_WAIT, async || {
+    let lines = eventually("all are logged", MAX_WAIT, async || {
         let lines = lines(&world.ingests[0], "request completed").await;
         let finished: Vec<_> =
             lines.into_iter().filter(|line| line["message"] == "request completed").collect();
@@ -106,7 +108,7 @@ async fn an_invalid_traceparent_is_replaced_by_a_new_trace() {
 }
 
 #[tokio::test]
-async fn a_warning_names_its_request_even_at_log_level_warn() {
+async fn a_warning_names_its_request_even_at_log_level_warn_and_so_does_the_message() {
     let mut world = World::with().workers(0).start().await;
     world.set("RUST_LOG", "info,ingest=warn,ingest::service=info");
     world.set("CONNECT_REPLY_TIMEOUT", "300ms");
@@ -115,4 +117,17 @@ async fn a_warning_names_its_request_even_at_log_level_warn() {
     assert_eq!(response.status, 503, "{response:?}");
     let expected = (TRACE.to_owned(), Some(request_id(&response).to_string()));
     assert_eq!(trace_and_request(&world.ingests[0], "request failed").await, expected);
+    let message = waiting(&world, "events").await;
+    let header = message.header("traceparent").expect("a header");
+    assert_eq!(trace_of(&header), TRACE);
+    assert_ne!(header, SENT, "the parent of what follows is ingest's span");
+    assert_eq!(message.meta_field("traceparent"), *header);
+    assert_eq!(text(&message.meta_field("requestId")), request_id(&response).to_string());
+}
+
+async fn waiting(world: &World, queue: &str) -> QueuedMessage {
+    eventually(&format!("a message in {queue}"), MAX_WAIT, async || {
+        world.queues.take(queue).await.ok_or_else(|| "none".to_owned())
+    })
+    .await
 }

@@ -5,7 +5,6 @@ mod deliveries;
 mod export;
 mod failures;
 mod lines;
-mod messages;
 mod panics;
 mod request_ids;
 
