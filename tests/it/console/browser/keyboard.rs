@@ -1,8 +1,7 @@
 //! The settings area without a mouse.
 
-use super::{Person, ROLES, furnished};
+use super::Person;
 use serde_json::Value;
-use tests::browser::Browser;
 use tests::text;
 
 /// The elements that a person must be able to reach, marked with their number.
@@ -33,18 +32,15 @@ async fn reach_all(person: &Person, path: &str) {
     assert_eq!(reached.len() as u64, count, "{path}: {reached:?}");
 }
 
-#[tokio::test]
-async fn everything_on_a_page_is_reached_with_the_tab_key_and_shows_its_focus() {
-    let (console, _receiver) = furnished().await;
-    let browser = Browser::start().await;
-    let person = Person::signed_in(&console, &browser, ROLES[2]).await;
+/// Checks that everything on some pages is reached with the tab key and shows its focus.
+pub(super) async fn check_keyboard(person: &Person) {
     for path in [
         "/queues",
         "/agencies/acme/keys/new",
         "/agencies/acme/deliveries?state=dead",
         "/agencies/acme/settings",
     ] {
-        reach_all(&person, path).await;
+        reach_all(person, path).await;
     }
 
     // The first stop skips the navigation, and the enter key sends a form.

@@ -1,11 +1,10 @@
 //! Every page that a link leads to, in each role: it is shown, and the browser complains about nothing.
 
+use super::accessibility::{axe, found, found_outside};
+use super::keyboard::check_keyboard;
 use super::{Person, ROLES, furnished};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tests::browser::Browser;
-
-/// Maximum number of pages of one kind, such as those of deliveries, that are opened: they differ in their data only.
-const OF_A_KIND: usize = 2;
 
 /// The path with its ids replaced, and the names of its query.
 fn kind(path: &str) -> String {
@@ -16,14 +15,19 @@ fn kind(path: &str) -> String {
     format!("{}?{}", parts.collect::<Vec<_>>().join("/"), names.collect::<Vec<_>>().join("&"))
 }
 
-/// Opens every page that is reached by links, calls `look` on each, and returns their kinds.
-pub(super) async fn walk(person: &Person, mut look: impl AsyncFnMut(&Person, &str)) -> BTreeSet<String> {
+/// Opens every page that is reached by links, `of_a_kind` at most of each kind, such as those of deliveries. Calls `look` on each, and
+/// returns their kinds.
+async fn walk(
+    person: &Person,
+    of_a_kind: usize,
+    mut look: impl AsyncFnMut(&Person, &str),
+) -> BTreeSet<String> {
     let mut waiting = VecDeque::from(["/".to_owned()]);
     let mut opened = BTreeSet::new();
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
     while let Some(path) = waiting.pop_front() {
         let seen = kinds.entry(kind(&path)).or_default();
-        if *seen >= OF_A_KIND || !opened.insert(path.clone()) {
+        if *seen >= of_a_kind || !opened.insert(path.clone()) {
             continue;
         }
         *seen += 1;
@@ -36,18 +40,28 @@ pub(super) async fn walk(person: &Person, mut look: impl AsyncFnMut(&Person, &st
 }
 
 #[tokio::test]
-async fn each_role_opens_every_linked_page_without_a_complaint_of_the_browser() {
+async fn each_role_opens_every_linked_page_without_a_complaint_and_without_a_violation_of_a_rule() {
     let (console, _receiver) = furnished().await;
-    let browser = Browser::start().await;
+    let (browser, axe) = (Browser::start().await, axe().await);
     let mut counts = Vec::new();
+    let mut faults = found_outside(&console, &browser, &axe).await;
     for options in ROLES {
         let person = Person::signed_in(&console, &browser, options).await;
-        let kinds = walk(&person, async |person, path| {
+        // An operator sees all pages.
+        let is_operator = options[1] == "operator";
+        let kinds = walk(&person, if is_operator { 2 } else { 1 }, async |person, path| {
             assert_eq!(person.page.take_complaints(), [""; 0], "{options:?}: {path}");
             let heading = person.page.evaluate("document.querySelectorAll('h1').length").await;
             assert_eq!(heading, 1, "{path}");
+            if is_operator {
+                faults.extend(found(person, &axe, path).await);
+                drop(person.page.take_complaints());
+            }
         })
         .await;
+        if is_operator {
+            check_keyboard(&person).await;
+        }
         for wanted in ["/agencies/acme?", "/agencies/acme/deliveries/{id}?", "/agencies/acme/leads/{id}?"] {
             assert!(kinds.contains(wanted), "{options:?}: {wanted}: {kinds:?}");
         }
@@ -56,6 +70,7 @@ async fn each_role_opens_every_linked_page_without_a_complaint_of_the_browser() 
         counts.push(kinds.len());
     }
     assert!(counts.is_sorted() && counts[0] >= 10, "a higher role sees more: {counts:?}");
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
     reports_what_the_policy_of_a_page_forbids(&Person::at(&console, &browser).await).await;
 }
 
