@@ -2,7 +2,7 @@
 
 use super::ConsoleWorld;
 use serde_json::{Value, json};
-use tests::{MAX_WAIT, Receiver, World, event, eventually, text};
+use tests::{MAX_WAIT, Receiver, event, eventually, text};
 
 fn stages(steps: &[Value]) -> Vec<&str> {
     steps.iter().map(|step| text(&step["stage"])).collect()
@@ -10,8 +10,7 @@ fn stages(steps: &[Value]) -> Vec<&str> {
 
 #[tokio::test]
 async fn an_event_is_followed_from_its_request_to_the_attempts_of_its_webhooks() {
-    let console =
-        ConsoleWorld::of(World::with().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true")).await;
+    let console = ConsoleWorld::shared().await;
     let world = &console.world;
     world
         .connectctl
@@ -35,7 +34,9 @@ async fn an_event_is_followed_from_its_request_to_the_attempts_of_its_webhooks()
     let attempt = found.iter().find(|step| step["stage"] == "attempt").expect("an attempt");
     assert!(text(&attempt["detail"]).starts_with("number 1: status 204, "), "{attempt}");
 
-    let by = async |id: &Value| stages(&world.connectctl.list(&["find", text(id)]).await).join(" ");
+    let by = async |id: &Value| {
+        stages(&world.connectctl.list(&["find", text(id), "--tenant", "acme"]).await).join(" ")
+    };
     assert!(by(&applied["requestId"]).await.contains("applied"));
     assert!(by(&attempt["deliveryId"]).await.contains("attempt"));
     assert!(by(&attempt["eventId"]).await.starts_with("outbox"));
@@ -65,8 +66,8 @@ async fn an_event_is_followed_from_its_request_to_the_attempts_of_its_webhooks()
 
 #[tokio::test]
 async fn an_event_is_found_by_its_trace_whoever_has_begun_it() {
-    const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
-    let console = ConsoleWorld::of(World::with()).await;
+    let trace = uuid::Uuid::now_v7().simple().to_string();
+    let console = ConsoleWorld::shared().await;
     let world = &console.world;
     let key = world.add_key("events:ingest").await;
     let send = async |id: &str, traceparent: Option<&str>| {
@@ -82,9 +83,9 @@ async fn an_event_is_found_by_its_trace_whoever_has_begun_it() {
         assert_eq!(response.status, 200, "{response:?}");
         response.header("x-request-id").to_owned()
     };
-    let sent = format!("00-{TRACE}-b7ad6b7169203331-01");
+    let sent = format!("00-{trace}-b7ad6b7169203331-01");
     send("traced-1", Some(&sent)).await;
-    send("traced-2", Some(&format!("00-{TRACE}-00f067aa0ba902b7-00"))).await;
+    send("traced-2", Some(&format!("00-{trace}-00f067aa0ba902b7-00"))).await;
     let request = send("untraced", None).await;
 
     let found = async |id: &str, options: &[&str]| {
@@ -92,16 +93,16 @@ async fn an_event_is_found_by_its_trace_whoever_has_begun_it() {
         let applied = found.iter().filter(|step| step["stage"] == "applied");
         applied.map(|step| text(&step["eventId"]).to_owned()).collect::<Vec<_>>()
     };
-    assert_eq!(found(TRACE, &[]).await, ["traced-1", "traced-2"]);
+    assert_eq!(found(&trace, &[]).await, ["traced-1", "traced-2"]);
     assert_eq!(found(&sent, &[]).await, ["traced-1", "traced-2"], "a whole traceparent");
     // The trace that ingest begins is named like the request.
     assert_eq!(found(&request.replace('-', ""), &[]).await, ["untraced"]);
     let stored = "SELECT count(*) FROM event_ledger WHERE trace_id IS NOT NULL";
     assert_eq!(world.database.count(stored).await, 2, "only traces of callers are stored");
     world.add_tenant("other").await;
-    assert_eq!(found(TRACE, &["--tenant", "other"]).await, [""; 0]);
+    assert_eq!(found(&trace, &["--tenant", "other"]).await, [""; 0]);
 
     let viewer = console.viewer().await;
-    let page = viewer.page(&format!("/agencies/acme/find?id={TRACE}")).await;
+    let page = viewer.page(&format!("/agencies/acme/find?id={trace}")).await;
     assert!(page.contains("traced-1") && page.contains("traced-2") && !page.contains("untraced"), "{page}");
 }
