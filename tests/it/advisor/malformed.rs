@@ -1,8 +1,9 @@
 //! Messages that are not actions: an error reply where the sender waits for one, a dead letter otherwise.
 
+use super::refusals::refusals;
 use super::{action, count_actions, open_lead, send_message, stored_records, until_settled};
 use serde_json::{Value, json};
-use tests::{QueuedMessage, World, text};
+use tests::{QueuedMessage, World, text, until_equal};
 
 /// Bodies that are not actions, each with the beginning of its error message.
 fn malformed(lead: &Value) -> Vec<(Vec<u8>, &'static str)> {
@@ -65,7 +66,7 @@ async fn with_a_reply_queue_a_malformed_action_gets_every_fault_with_its_place()
 }
 
 #[tokio::test]
-async fn without_a_reply_queue_a_malformed_action_is_dead_lettered_unchanged() {
+async fn without_a_reply_queue_malformed_actions_are_dead_lettered_unchanged_and_refused_ones_are_not() {
     let world = World::start().await;
     let lead = open_lead(&world).await["leadId"].clone();
     let before = stored_records(&world).await;
@@ -83,7 +84,18 @@ async fn without_a_reply_queue_a_malformed_action_is_dead_lettered_unchanged() {
     kept.sort();
     sent.sort();
     assert!(kept == sent, "as they were sent");
-    open_lead(&world).await;
+
+    let refusals = refusals(&world).await;
+    let before = stored_records(&world).await;
+    for (body, ..) in &refusals {
+        world.queues.publish("crm", body.to_string().as_bytes()).await;
+    }
+    until_equal("all are refused", refusals.len(), async || count_actions(&world, "refused").await as usize)
+        .await;
+    until_settled(&world, 0).await;
+    assert_eq!(stored_records(&world).await, before);
+    let said = "advisor action refused; replying with the reason if a reply is wanted";
+    assert!(world.workers[0].logs().contains(said));
 }
 
 #[tokio::test]

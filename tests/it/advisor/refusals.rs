@@ -1,8 +1,6 @@
 //! Well-formed actions that are not allowed: an error reply where the sender waits for one, and no dead letter.
 
-use super::{
-    act, act_refused, action, count_actions, open_lead, open_lead_without_trip, stored_records, until_settled,
-};
+use super::{act, act_refused, action, open_lead, open_lead_without_trip, stored_records, until_settled};
 use serde_json::{Value, json};
 use tests::{World, until_equal};
 
@@ -26,7 +24,7 @@ fn actions_on_lead(lead: &Value) -> Vec<Value> {
 }
 
 /// Actions that must be refused. Each has its status and code.
-async fn refusals(world: &World) -> Vec<(Value, u16, &'static str)> {
+pub(super) async fn refusals(world: &World) -> Vec<(Value, u16, &'static str)> {
     let with_trip = open_lead(world).await["leadId"].clone();
     let without = open_lead_without_trip(world).await["leadId"].clone();
     act(world, "booking-confirm", json!({"lead": without, "bookingRef": "BR-1"})).await;
@@ -77,25 +75,6 @@ async fn every_refusal_gets_the_error_of_the_records_routes_and_changes_nothing(
         assert_eq!(fields, if code.starts_with("booking_") { 4 } else { 3 }, "{reply}");
     }
     assert_eq!(stored_records(&world).await, before);
-}
-
-#[tokio::test]
-async fn a_refusal_without_a_reply_queue_is_not_dead_lettered() {
-    let world = World::start().await;
-    let refusals = refusals(&world).await;
-    let before = stored_records(&world).await;
-    for (body, ..) in &refusals {
-        world.queues.publish("crm", body.to_string().as_bytes()).await;
-    }
-    until_equal("all are refused", refusals.len(), async || count_actions(&world, "refused").await as usize)
-        .await;
-    until_settled(&world, 0).await;
-    assert_eq!(stored_records(&world).await, before);
-    assert!(
-        world.workers[0]
-            .logs()
-            .contains("advisor action refused; replying with the reason if a reply is wanted")
-    );
 }
 
 #[tokio::test]
