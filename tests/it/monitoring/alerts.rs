@@ -53,23 +53,7 @@ fn enquiry_submitted() -> Event {
 }
 
 #[tokio::test]
-async fn a_stopped_worker_fires_no_consumers_and_queue_stalled() {
-    let (mut world, prometheus) = watched(World::with().set("CONNECT_REPLY_TIMEOUT", "300ms")).await;
-    assert_eq!(world.workers.remove(0).terminate().await.code(), Some(0));
-    world.send(&[contact()]).await.assert_error(503, "processing_timeout");
-
-    prometheus.until_firing("ConnectNoConsumers", &EVENTS).await;
-    prometheus.until_firing("ConnectQueueStalled", &EVENTS).await;
-    prometheus.until_firing("ConnectProgramMissing", &[("job", "connect-worker")]).await;
-    prometheus.until_firing("ConnectProgramDown", &[("job", "connect-worker")]).await;
-
-    world.add_worker().await;
-    prometheus.watch(&world);
-    prometheus.until_quiet().await;
-}
-
-#[tokio::test]
-async fn a_stuck_worker_fires_messages_held() {
+async fn a_stuck_worker_fires_messages_held_and_a_stopped_one_no_consumers_and_queue_stalled() {
     let builder = World::with().through_proxies().set("CONNECT_REPLY_TIMEOUT", "300ms");
     let mut world = builder.ingests(0).start().await;
     // Only the worker connects through the proxies.
@@ -91,14 +75,31 @@ async fn a_stuck_worker_fires_messages_held() {
     let waiting =
         r#"connect:queue_messages_ready:max{queue="events"} == 0 and connect:queue_consumers:max > 0"#;
     until_true(&prometheus, waiting).await;
-
     world.proxies().postgres.restore();
+    prometheus.until_quiet().await;
+
+    assert_eq!(world.workers.remove(0).terminate().await.code(), Some(0));
+    world.send(&[contact()]).await.assert_error(503, "processing_timeout");
+    prometheus.until_firing("ConnectNoConsumers", &EVENTS).await;
+    prometheus.until_firing("ConnectQueueStalled", &EVENTS).await;
+    prometheus.until_firing("ConnectProgramMissing", &[("job", "connect-worker")]).await;
+    prometheus.until_firing("ConnectProgramDown", &[("job", "connect-worker")]).await;
+    world.add_worker().await;
+    prometheus.watch(&world);
     prometheus.until_quiet().await;
 }
 
 #[tokio::test]
-async fn an_unreachable_postgres_fires_replay_store_down_and_error_budget_burn() {
+async fn unreachable_servers_fire_for_every_program_and_burn_the_error_budget() {
     let (world, prometheus) = watched(World::with().through_proxies()).await;
+    world.proxies().broker.reset_connections();
+    for job in JOBS {
+        prometheus.until_firing("ConnectBrokerDisconnected", &[("job", job)]).await;
+    }
+    world.send(&[contact()]).await.assert_error(503, "overloaded");
+    world.proxies().broker.restore();
+    prometheus.until_quiet().await;
+
     world.accept(contact()).await;
     world.proxies().postgres.reset_connections();
 
@@ -120,37 +121,7 @@ async fn an_unreachable_postgres_fires_replay_store_down_and_error_budget_burn()
 }
 
 #[tokio::test]
-async fn an_unreachable_broker_fires_for_every_program() {
-    let (world, prometheus) = watched(World::with().through_proxies()).await;
-    world.proxies().broker.reset_connections();
-    for job in JOBS {
-        prometheus.until_firing("ConnectBrokerDisconnected", &[("job", job)]).await;
-    }
-    world.send(&[contact()]).await.assert_error(503, "overloaded");
-
-    world.proxies().broker.restore();
-    prometheus.until_quiet().await;
-    world.accept(contact()).await;
-}
-
-#[tokio::test]
-async fn a_fan_out_that_cannot_write_fires_outbox_stuck() {
-    let (world, prometheus) = watched(World::with().set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true")).await;
-    let receiver = Receiver::http();
-    world.subscribe(&receiver.url("/hooks")).await;
-    let holder = world.database.connect().await;
-    holder.batch_execute("BEGIN; LOCK TABLE delivery_numbers IN SHARE MODE").await.expect("a lock");
-    world.accept(enquiry_submitted()).await;
-    prometheus.until_firing("ConnectOutboxStuck", &[]).await;
-    assert_eq!(receiver.count(), 0);
-
-    drop(holder);
-    receiver.wait_for(1).await;
-    prometheus.until_quiet().await;
-}
-
-#[tokio::test]
-async fn a_receiver_that_responds_500_fires_webhooks_failing_and_then_dead() {
+async fn webhooks_that_wait_for_their_fan_out_fail_or_are_dead_fire() {
     let builder = World::with()
         .set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true")
         .set("CONNECT_WEBHOOK_ATTEMPTS", "2")
@@ -158,6 +129,15 @@ async fn a_receiver_that_responds_500_fires_webhooks_failing_and_then_dead() {
     let (world, prometheus) = watched(builder).await;
     let receiver = Receiver::http();
     world.subscribe(&receiver.url("/hooks")).await;
+    let holder = world.database.connect().await;
+    holder.batch_execute("BEGIN; LOCK TABLE delivery_numbers IN SHARE MODE").await.expect("a lock");
+    world.accept(enquiry_submitted()).await;
+    prometheus.until_firing("ConnectOutboxStuck", &[]).await;
+    assert_eq!(receiver.count(), 0);
+    drop(holder);
+    receiver.wait_for(1).await;
+    prometheus.until_quiet().await;
+
     receiver.respond_to_all(Behavior::status(500));
 
     let failing = prometheus.until_firing("ConnectWebhooksFailing", &[]);
