@@ -49,8 +49,6 @@ fn wrong_usage_is_refused() {
         "connectctl tenant create --slug a",
         "connectctl tenant set --tenant a",
         "connectctl tenant set --tenant a --discovery yes",
-        "connectctl tenant set --tenant a --monthly-quota -1",
-        "connectctl tenant set --tenant a --reads-per-second 0",
         "connectctl key create --tenant a --name n --scopes events:ingest --expires-in 5",
         "connectctl key scopes ck_1",
         "connectctl key rotate-secret",
