@@ -24,7 +24,7 @@ fn signed_anew(key: &ApiKey, case: &Value, count: i64) -> tests::HttpRequest {
 
 #[tokio::test]
 async fn every_valid_form_of_a_v1_signature_passes_authentication() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let vectors: Value = serde_json::from_str(include_str!("../vectors/signatures.json")).expect("vectors");
     let cases = vectors["cases"].as_array().expect("cases");
     let valid = cases.iter().filter(|case| case["route"] == "v1" && case["valid"] == true);

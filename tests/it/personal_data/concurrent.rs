@@ -34,9 +34,14 @@ async fn send(world: &World, stop: &AtomicBool) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn events_that_arrive_during_an_erasure_do_not_bring_the_person_back() {
-    let mut world = World::start().await;
-    world.add_worker().await;
+async fn events_about_a_person_who_is_being_erased_do_not_bring_the_person_back() {
+    let world = World::with().workers(2).start().await;
+    events_that_arrive_during_an_erasure_do_not_bring_the_person_back(&world).await;
+    a_unit_that_has_begun_is_finished_first_and_its_effects_are_erased(&world).await;
+    an_event_that_waits_for_the_erasure_sees_it(&world).await;
+}
+
+async fn events_that_arrive_during_an_erasure_do_not_bring_the_person_back(world: &World) {
     let client = world.accept(older(0)).await["clientId"].clone();
     let stop = AtomicBool::new(false);
     let erasing = async {
@@ -51,7 +56,7 @@ async fn events_that_arrive_during_an_erasure_do_not_bring_the_person_back() {
         stop.store(true, Ordering::Relaxed);
         (receipt, refused)
     };
-    let senders = futures_util::future::join_all((0..SENDERS).map(|_| send(&world, &stop)));
+    let senders = futures_util::future::join_all((0..SENDERS).map(|_| send(world, &stop)));
     let ((receipt, refused), results) = futures_util::join!(erasing, senders);
     assert_eq!(refused["error"], "contact_erased", "{refused}");
     let results: Vec<Value> = results.into_iter().flatten().collect();
@@ -62,17 +67,15 @@ async fn events_that_arrive_during_an_erasure_do_not_bring_the_person_back() {
     let removed = receipt["removed"]["timeline"].as_u64().expect("a number");
     assert!(removed > accepted as u64, "{removed} {accepted}");
     assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 0);
-    assert_eq!(tables_with(&world, MARKER).await, Vec::<String>::new());
+    assert_eq!(tables_with(world, MARKER).await, Vec::<String>::new());
 }
 
-#[tokio::test]
-async fn a_unit_that_has_begun_is_finished_first_and_its_effects_are_erased() {
-    let world = World::start().await;
-    let client = world.accept(identified().email("zq8marker@example.com")).await["clientId"].clone();
+async fn a_unit_that_has_begun_is_finished_first_and_its_effects_are_erased(world: &World) {
+    let client = world.accept(identified().email("zq8marker-2@example.com")).await["clientId"].clone();
     // The unit waits for the lock of its second round trip, after it has read the client.
     let other = world.database.connect().await;
     other.batch_execute("BEGIN; LOCK TABLE timeline IN SHARE MODE").await.expect("a lock");
-    let sent = world.result(identified().email("zq8marker@example.com").payload(json!({"note": MARKER})));
+    let sent = world.result(identified().email("zq8marker-2@example.com").payload(json!({"note": MARKER})));
     let erased = async {
         world.database.until_lock_wait_of("worker").await;
         let erase = erase(&world.connectctl, &client);
@@ -85,13 +88,11 @@ async fn a_unit_that_has_begun_is_finished_first_and_its_effects_are_erased() {
     let (result, receipt) = futures_util::join!(sent, erased);
     assert_eq!(result["status"], "accepted", "{result}");
     assert_eq!(receipt["removed"]["timeline"], 2, "{receipt}");
-    assert_eq!(tables_with(&world, MARKER).await, Vec::<String>::new());
+    assert_eq!(tables_with(world, MARKER).await, Vec::<String>::new());
 }
 
-#[tokio::test]
-async fn an_event_that_waits_for_the_erasure_sees_it() {
-    let world = World::start().await;
-    let client = world.accept(identified().email("zq8marker@example.com")).await["clientId"].clone();
+async fn an_event_that_waits_for_the_erasure_sees_it(world: &World) {
+    let client = world.accept(identified().email("zq8marker-3@example.com")).await["clientId"].clone();
     // The erasure holds its lock and waits for the client's row.
     let other = world.database.connect().await;
     other.batch_execute("BEGIN; SELECT FROM clients FOR UPDATE").await.expect("a lock");
@@ -99,8 +100,8 @@ async fn an_event_that_waits_for_the_erasure_sees_it() {
     let sent = async {
         world.database.until_lock_wait_of("connectctl").await;
         let events = [
-            identified().email("zq8marker@example.com"),
-            at(AFTER, event("contact.identified")).email("zq8marker@example.com"),
+            identified().email("zq8marker-3@example.com"),
+            at(AFTER, event("contact.identified")).email("zq8marker-3@example.com"),
         ];
         let send = world.results(&events);
         let free = async {
