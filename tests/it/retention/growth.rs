@@ -8,7 +8,7 @@ use tests::dedicated_servers::Postgres;
 use tokio_postgres::Client;
 
 /// Days that are simulated, and days between two measurements.
-const DAYS: i64 = 210;
+const DAYS: i64 = 181;
 const MONTH: i64 = 30;
 /// From this day on nothing should change: the longest period (90 days, of notifications) and a month.
 const STEADY_FROM_DAY: i64 = 120;
