@@ -60,12 +60,15 @@ fn behind(silent: &UnresponsiveServer, url: &str) -> String {
 }
 
 #[tokio::test]
-async fn programs_become_ready_when_the_first_database_servers_never_respond_or_accept_no_connection() {
+async fn programs_become_ready_when_the_first_servers_never_respond_or_accept_no_connection() {
     let (accepting, full) = (UnresponsiveServer::accepting().await, UnresponsiveServer::full().await);
     let mut world = World::with().ingests(0).workers(0).start().await;
     let url = behind(&accepting, &behind(&full, world.database.url()));
     world.set("DATABASE_URL", &url);
     world.set("CONNECT_STORE_TIMEOUT", "750ms");
+    let urls =
+        format!("amqp://127.0.0.1:{}/%2f?connection_timeout=500,{}", accepting.port, world.queues.url());
+    world.set("AMQP_URL", &urls);
     let mut programs = SERVICES.map(|name| Program::spawn(name, world.settings()));
     for program in &mut programs {
         program.until_listening().await;
@@ -89,20 +92,6 @@ async fn the_connect_timeout_of_the_url_includes_the_handshake() {
     assert!(ran.errors.contains("cannot reach the database"), "{ran:?}");
     let took = begun.elapsed();
     assert!((Duration::from_secs(1)..Duration::from_secs(30)).contains(&took), "{took:?}");
-}
-
-#[tokio::test]
-async fn programs_become_ready_when_the_first_broker_never_responds() {
-    let silent = UnresponsiveServer::accepting().await;
-    let mut world = World::with().ingests(0).workers(0).start().await;
-    let (_, amqp_url) = world.settings().iter().find(|(name, _)| name == "AMQP_URL").expect("a broker");
-    let urls = format!("amqp://127.0.0.1:{}/%2f?connection_timeout=500,{amqp_url}", silent.port);
-    world.set("AMQP_URL", &urls);
-    for name in SERVICES {
-        let mut program = Program::spawn(name, world.settings());
-        program.until_listening().await;
-        program.until_ready().await;
-    }
 }
 
 #[tokio::test]

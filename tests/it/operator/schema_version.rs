@@ -63,8 +63,8 @@ async fn a_program_that_started_during_an_outage_refuses_the_schema_afterwards()
 }
 
 #[tokio::test]
-async fn programs_and_migrate_refuse_a_database_with_other_migrations() {
-    let world = World::with().ingests(0).workers(0).start().await;
+async fn programs_and_migrate_refuse_a_database_of_others() {
+    let mut world = World::with().ingests(0).workers(0).start().await;
     let refusal = "the database was set up with other migrations than those of this program";
     for change in [
         // Another file of the same version.
@@ -78,11 +78,8 @@ async fn programs_and_migrate_refuse_a_database_with_other_migrations() {
         let line = world.connectctl.refusal(&["migrate"]).await;
         assert!(line.contains(refusal) && line.contains("`make clean`"), "{line}");
     }
-}
 
-#[tokio::test]
-async fn a_database_that_cannot_hold_every_text_is_refused() {
-    let mut world = World::with().ingests(0).workers(0).start().await;
+    // One that cannot hold every text.
     world.use_database(TestDatabase::empty_with("ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0").await);
     let line = "the database's encoding is LATIN1; create it with ENCODING 'UTF8'";
     assert_refused(&world, line).await;
