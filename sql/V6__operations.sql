@@ -49,18 +49,20 @@ CREATE FUNCTION erasure_lock(tenant uuid) RETURNS bigint LANGUAGE sql IMMUTABLE
 COMMENT ON FUNCTION erasure_lock(uuid) IS
     'The advisory lock of a tenant that units of work hold shared, and an erasure exclusively, until their transactions end.';
 
--- A function, because each of its statements has a snapshot of its own: it sees an erasure that it has waited for, which the
--- statement that calls it would not.
+-- A function, because each of its statements has a snapshot of its own: it sees an erasure that has just ended, which the
+-- statement that calls it might not.
 CREATE FUNCTION share_erasure_lock(tenant uuid, OUT last_erasure_at timestamptz, OUT sealed_key bytea) LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM pg_advisory_xact_lock_shared(erasure_lock(tenant));
+    IF NOT pg_try_advisory_xact_lock_shared(erasure_lock(tenant)) THEN
+        RAISE lock_not_available USING MESSAGE = 'a person of the tenant is being erased';
+    END IF;
     SELECT t.last_erasure_at INTO share_erasure_lock.last_erasure_at FROM tenants t WHERE t.tenant_id = tenant;
     IF share_erasure_lock.last_erasure_at IS NOT NULL THEN
         SELECT k.sealed INTO sealed_key FROM erasure_key k WHERE k.only_row;
     END IF;
 END $$;
 COMMENT ON FUNCTION share_erasure_lock(uuid) IS
-    'Waits for an erasure that is under way and keeps others from beginning until the transaction ends. Returns when a person was erased last, and the sealed key of the hashes if anybody was.';
+    'Fails with lock_not_available while an erasure is under way, and keeps others from beginning until the transaction ends. Returns when a person was erased last, and the sealed key of the hashes if anybody was.';
 
 -- Counted by the worker, which needs no right to read the values: the function runs with the rights of the role that migrates.
 -- It reads every key and subscription, once each, which the programs' sessions would do by an index.

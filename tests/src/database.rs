@@ -187,6 +187,25 @@ impl TestDatabase {
         .await;
     }
 
+    /// Keeps whoever inserts into `table` waiting, as a slow statement does, until the returned session ends.
+    pub async fn hold_inserts(&self, table: &str) -> Client {
+        let gate = self.connect().await;
+        let hold = format!(
+            "SELECT pg_advisory_lock(42);
+             CREATE FUNCTION wait_at_gate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                 WHILE NOT pg_try_advisory_xact_lock_shared(42) LOOP PERFORM pg_sleep(0.01); END LOOP; RETURN NEW;
+             END $$;
+             CREATE TRIGGER gate BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION wait_at_gate()"
+        );
+        gate.batch_execute(&hold).await.expect("nobody has the lock");
+        gate
+    }
+
+    /// Waits until a worker waits where [`Self::hold_inserts`] keeps it.
+    pub async fn until_worker_is_held(&self) {
+        self.until_session_of("worker", "wait_event = 'PgSleep'").await;
+    }
+
     /// Waits until a session waits for a lock.
     pub async fn until_lock_wait(&self) {
         self.until_sessions("wait_event_type = 'Lock'", 1).await;

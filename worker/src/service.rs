@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 /// Prefetch of a lane: enough for the next unit to have arrived when one is finished.
 const PREFETCH: u16 = 32;
 /// Maximum number of events of a unit: each takes locks in the database.
-const UNIT_EVENTS: usize = 256;
+pub(crate) const UNIT_EVENTS: usize = 256;
 /// Maximum number of records writes of a unit.
 const UNIT_WRITES: u16 = 16;
 /// Maximum number of bytes of message bodies in a unit.
@@ -118,8 +118,9 @@ impl<'a> Lanes<'a> {
             let handler = RecordsHandler::new(self.pipeline("records"));
             self.start("records lane", Queue::Records, writes, handler)?;
         }
-        // One message at a time, so that actions are applied in order; it is accepted whatever its size.
-        let single = GroupBounds { prefetch: 2, messages: 1, weight: 1, bytes: 1, priority: 0 };
+        // One message at a time, so that actions are applied in order; it is accepted whatever its size. Those of a tenant that is
+        // locked are put off, and others follow.
+        let single = GroupBounds { prefetch: 8, messages: 1, weight: 1, bytes: 1, priority: 0 };
         let handler = CrmHandler::new(self.pipeline("records"), shutdown);
         self.start("crm lane", Queue::Crm, single, handler)
     }

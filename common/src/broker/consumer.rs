@@ -26,6 +26,8 @@ use tokio_util::sync::CancellationToken;
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Waits before a consumer that was lost is opened again.
 const REOPEN_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(250));
+/// The longest wait for other messages before those that were put off are tried again.
+const PUT_OFF_WAIT: Duration = Duration::from_millis(50);
 
 /// How much a consumer receives ahead and handles at once.
 #[derive(Clone, Copy, Debug)]
@@ -73,8 +75,12 @@ pub(super) trait GroupProcessor: Send {
     /// Adds a verified message to a group. `link` is the connection that it was received on.
     fn add(&self, group: &mut Self::Group, link: &Arc<Link>, delivery: Delivery, message: Message);
 
-    /// Processes a group; the next one is formed when it returns. Never canceled. An error says that the channel was lost.
-    fn process(&mut self, group: Self::Group) -> impl Future<Output = lapin::Result<()>> + Send;
+    /// Processes a group; the next one is formed when it returns, and begins with the messages that this returns. Never canceled.
+    /// An error says that the channel was lost.
+    fn process(
+        &mut self,
+        group: Self::Group,
+    ) -> impl Future<Output = lapin::Result<Vec<(Delivery, Message)>>> + Send;
 }
 
 /// Consumes until `shutdown`, and again after each reconnect. Returns the open consumer, if there is one; its messages can be
@@ -126,6 +132,8 @@ pub struct OpenConsumer {
     bounds: GroupBounds,
     /// A message that exceeded the bounds of the previous group, and begins the next one.
     carried_over: Option<(Delivery, Message)>,
+    /// Messages of the previous group that begin the next one, whatever its bounds. The prefetch bounds them.
+    put_off: Vec<(Delivery, Message)>,
     /// Keeps the connection open while the consumer uses it.
     link: Arc<Link>,
 }
@@ -145,7 +153,16 @@ impl OpenConsumer {
         let mut arguments = FieldTable::default();
         arguments.insert("x-priority".into(), AMQPValue::ShortShortInt(bounds.priority));
         let consumer = channel.basic_consume(name.into(), "".into(), options, arguments).await?;
-        Ok(Self { channel, consumer, queue, keys: broker.keys().clone(), bounds, carried_over: None, link })
+        Ok(Self {
+            channel,
+            consumer,
+            queue,
+            keys: broker.keys().clone(),
+            bounds,
+            carried_over: None,
+            put_off: Vec::new(),
+            link,
+        })
     }
 
     /// `Ok` at shutdown, `Err` when the channel is gone.
@@ -155,7 +172,7 @@ impl OpenConsumer {
         shutdown: &CancellationToken,
     ) -> lapin::Result<()> {
         while let Some(group) = self.next_group(processor, shutdown).await? {
-            processor.process(group).await?;
+            self.put_off = processor.process(group).await?;
         }
         Ok(())
     }
@@ -169,9 +186,17 @@ impl OpenConsumer {
         if shutdown.is_cancelled() {
             return Ok(None);
         }
-        let Some((delivery, message)) = self.first(shutdown).await? else { return Ok(None) };
-        let (mut weight, mut bytes) = (processor.weigh(&message), message.body.len());
+        let first = self.first(shutdown).await?;
         let mut group = P::Group::default();
+        let put_off = std::mem::take(&mut self.put_off);
+        if put_off.is_empty() && first.is_none() {
+            return Ok(None);
+        }
+        for (delivery, message) in put_off {
+            processor.add(&mut group, &self.link, delivery, message);
+        }
+        let Some((delivery, message)) = first else { return Ok(Some(group)) };
+        let (mut weight, mut bytes) = (processor.weigh(&message), message.body.len());
         processor.add(&mut group, &self.link, delivery, message);
         for _ in 1..self.bounds.messages {
             let Some(Some(waiting)) = self.consumer.next().now_or_never() else { break };
@@ -188,12 +213,15 @@ impl OpenConsumer {
         Ok(Some(group))
     }
 
-    /// The first message of a group, waited for. `None` at shutdown.
+    /// The first message of a group besides those that were put off, waited for. `None` at shutdown, and if what was put off has
+    /// waited long enough.
     async fn first(&mut self, shutdown: &CancellationToken) -> lapin::Result<Option<(Delivery, Message)>> {
         if let Some(carried_over) = self.carried_over.take() {
             return Ok(Some(carried_over));
         }
-        while let Some(delivery) = shutdown.run_until_cancelled(self.consumer.next()).await {
+        let within = if self.put_off.is_empty() { Duration::MAX } else { PUT_OFF_WAIT };
+        let next = async |consumer: &mut Consumer| timeout(within, consumer.next()).await;
+        while let Some(Ok(delivery)) = shutdown.run_until_cancelled(next(&mut self.consumer)).await {
             let ended =
                 || lapin::ErrorKind::InvalidChannelState(lapin::ChannelState::Closed, "consumer ended");
             if let Some(first) = self.receive(delivery.ok_or_else(ended)??).await? {

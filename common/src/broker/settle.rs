@@ -31,9 +31,9 @@ pub enum MessageOutcome {
         /// The request that log lines name, if the handler has read it; otherwise they name what the message's id and headers say.
         request_context: Option<RequestContext>,
     },
-    /// Not handled, because the program shuts down: neither acknowledged nor rejected, so that the broker requeues it when
-    /// the consumer closes.
-    LeaveUnacknowledged,
+    /// Not handled, because another transaction holds a lock, or because the program shuts down. It stays unacknowledged and is in
+    /// the next unit; the broker requeues it when the consumer closes.
+    PutOff,
 }
 
 /// The deliveries of a unit, and their messages at the same indexes.
@@ -58,19 +58,12 @@ enum Settlement {
 pub(super) struct Settler {
     replies: Replies,
     queue: Queue,
-    /// Whether a message of the current channel was left unacknowledged: acknowledging several at once would include it.
-    has_unsettled: bool,
 }
 
 impl Settler {
     /// Settles messages of `queue`; replies are published on `reply_connection`.
     pub(super) fn new(reply_connection: &Broker, queue: Queue) -> Self {
-        Self { replies: Replies::new(reply_connection.clone(), queue), queue, has_unsettled: false }
-    }
-
-    /// Called when a new channel is consumed, of which no message is unacknowledged.
-    pub(super) const fn begin_channel(&mut self) {
-        self.has_unsettled = false;
+        Self { replies: Replies::new(reply_connection.clone(), queue), queue }
     }
 
     /// Replies, then acknowledges or dead-letters.
@@ -79,7 +72,6 @@ impl Settler {
         let of_each = unit.messages.iter().zip(outcomes);
         let settlements: Vec<Settlement> =
             of_each.map(|(message, outcome)| self.settlement(message, outcome)).collect();
-        self.has_unsettled |= settlements.contains(&Settlement::Leave);
         // Rejections go first: acknowledging several at once then covers only messages that are to be acknowledged.
         for (delivery, settlement) in unit.deliveries.iter().zip(&settlements) {
             if *settlement == Settlement::Reject {
@@ -87,7 +79,7 @@ impl Settler {
                 settle_delivery(&delivery.acker, rejecting).await?;
             }
         }
-        for (index, multiple) in acknowledgements(&settlements, self.has_unsettled) {
+        for (index, multiple) in acknowledgements(&settlements) {
             let delivery = &unit.deliveries[index];
             settle_delivery(&delivery.acker, delivery.ack(BasicAckOptions { multiple })).await?;
         }
@@ -122,7 +114,7 @@ impl Settler {
                     .increment(1);
                 Settlement::Reject
             }
-            MessageOutcome::LeaveUnacknowledged => Settlement::Leave,
+            MessageOutcome::PutOff => Settlement::Leave,
         }
     }
 }
@@ -132,19 +124,19 @@ fn reply<'v>(delivery: &Delivery, outcome: &'v MessageOutcome) -> Option<Reply<'
     let body = match outcome {
         MessageOutcome::Done { reply, .. } => reply,
         MessageOutcome::DeadLetter { reply, .. } => reply.as_ref()?,
-        MessageOutcome::LeaveUnacknowledged => return None,
+        MessageOutcome::PutOff => return None,
     };
     let to = delivery.properties.reply_to().clone()?;
     Some(Reply { to, id: delivery.properties.correlation_id().clone(), body })
 }
 
-/// The indexes of the messages to acknowledge, each with whether it acknowledges all messages before it as well. Rejected
-/// messages are settled already.
-fn acknowledgements(settlements: &[Settlement], has_unsettled: bool) -> Vec<(usize, bool)> {
+/// The indexes of the messages to acknowledge, each with whether it acknowledges all messages before it as well: these are all in the
+/// unit, because it begins with what was put off. Rejected messages are settled already.
+fn acknowledgements(settlements: &[Settlement]) -> Vec<(usize, bool)> {
     let indexes = settlements.iter().enumerate();
     let mut indexes =
         indexes.filter(|(_, settlement)| **settlement == Settlement::Acknowledge).map(|(index, _)| index);
-    if has_unsettled {
+    if settlements.contains(&Settlement::Leave) {
         indexes.map(|index| (index, false)).collect()
     } else {
         indexes.next_back().map(|index| (index, true)).into_iter().collect()
@@ -157,7 +149,7 @@ fn span(message: &Message, outcome: &MessageOutcome) -> Span {
         MessageOutcome::Done { request_context, .. } | MessageOutcome::DeadLetter { request_context, .. } => {
             *request_context
         }
-        MessageOutcome::LeaveUnacknowledged => None,
+        MessageOutcome::PutOff => None,
     };
     let Some(RequestContext { request_id, context: TraceContext { trace_id, .. } }) = request_context else {
         return message.span();
@@ -172,9 +164,9 @@ mod tests {
 
     #[test]
     fn done_messages_are_acknowledged_together_unless_one_is_left() {
-        assert_eq!(acknowledgements(&[Acknowledge, Acknowledge], false), [(1, true)]);
-        assert_eq!(acknowledgements(&[Acknowledge, Reject, Acknowledge, Reject], false), [(2, true)]);
-        assert_eq!(acknowledgements(&[Reject], false), []);
-        assert_eq!(acknowledgements(&[Leave, Acknowledge, Acknowledge], true), [(1, false), (2, false)]);
+        assert_eq!(acknowledgements(&[Acknowledge, Acknowledge]), [(1, true)]);
+        assert_eq!(acknowledgements(&[Acknowledge, Reject, Acknowledge, Reject]), [(2, true)]);
+        assert_eq!(acknowledgements(&[Reject]), []);
+        assert_eq!(acknowledgements(&[Leave, Acknowledge, Acknowledge]), [(1, false), (2, false)]);
     }
 }

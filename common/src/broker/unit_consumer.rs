@@ -61,7 +61,6 @@ impl<H: UnitHandler> GroupProcessor for SettlingProcessor<'_, H> {
     type Group = Unit;
 
     fn opened(&mut self) {
-        self.settler.begin_channel();
         self.consuming.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -78,9 +77,12 @@ impl<H: UnitHandler> GroupProcessor for SettlingProcessor<'_, H> {
         unit.messages.push(message);
     }
 
-    async fn process(&mut self, unit: Unit) -> lapin::Result<()> {
+    async fn process(&mut self, unit: Unit) -> lapin::Result<Vec<(Delivery, Message)>> {
         let _unacknowledged = UnacknowledgedGuard::new(self.queue);
         let outcomes = self.handler.handle(&unit.messages).await;
-        self.settler.settle(&unit, &outcomes).await
+        self.settler.settle(&unit, &outcomes).await?;
+        let settled = unit.deliveries.into_iter().zip(unit.messages).zip(outcomes);
+        let put_off = settled.filter(|(_, outcome)| *outcome == MessageOutcome::PutOff);
+        Ok(put_off.map(|(message, _)| message).collect())
     }
 }

@@ -19,6 +19,9 @@ pub enum TxError {
     /// A row that the transaction had read was changed before it could be locked, after all retries.
     #[error("stale read: {0}")]
     Stale(&'static str),
+    /// Another transaction holds a lock that this one has not got in time.
+    #[error("another transaction holds a lock: {}", describe(.0))]
+    Locked(tokio_postgres::Error),
     /// A statement failed, and would fail again.
     #[error("a statement failed: {}", describe(.0))]
     StatementFailed(tokio_postgres::Error),
@@ -35,7 +38,7 @@ impl TxError {
     /// The outcome label of a transaction with this error, as [`crate::metrics::TRANSACTIONS`] counts it.
     pub fn outcome(&self) -> &'static str {
         match self {
-            Self::Conflict(_) | Self::Stale(_) => "conflict",
+            Self::Conflict(_) | Self::Stale(_) | Self::Locked(_) => "conflict",
             Self::Unavailable(_) => "unavailable",
             Self::StatementFailed(error) if error.code().is_some_and(is_refusal) => "refused",
             Self::StatementFailed(_) | Self::Abandoned(_) => "failed",
@@ -55,7 +58,9 @@ impl TxError {
     /// The SQLSTATE of the database's error; `None` where the database did not respond.
     pub fn sql_state(&self) -> Option<&str> {
         match self {
-            Self::Conflict(error) | Self::StatementFailed(error) => error.code().map(SqlState::code),
+            Self::Conflict(error) | Self::Locked(error) | Self::StatementFailed(error) => {
+                error.code().map(SqlState::code)
+            }
             Self::Unavailable(_) | Self::Stale(_) | Self::Abandoned(_) => None,
         }
     }
@@ -63,7 +68,9 @@ impl TxError {
     /// The constraint that was violated, such as a unique key that another transaction wrote first.
     pub fn constraint(&self) -> Option<&str> {
         match self {
-            Self::Conflict(error) | Self::StatementFailed(error) => error.as_db_error()?.constraint(),
+            Self::Conflict(error) | Self::Locked(error) | Self::StatementFailed(error) => {
+                error.as_db_error()?.constraint()
+            }
             Self::Unavailable(_) | Self::Stale(_) | Self::Abandoned(_) => None,
         }
     }
@@ -74,6 +81,7 @@ impl From<tokio_postgres::Error> for TxError {
         error.code().into_iter().for_each(demotion::observe_error);
         match error.code() {
             Some(code) if is_conflict(code) => Self::Conflict(error),
+            Some(code) if *code == SqlState::LOCK_NOT_AVAILABLE => Self::Locked(error),
             Some(code) if is_outage(code) => Self::Unavailable(describe(&error)),
             Some(_) => Self::StatementFailed(error),
             None if is_broken(&error) => Self::Unavailable(describe(&error)),

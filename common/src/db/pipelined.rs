@@ -17,6 +17,10 @@ use tokio::time::{sleep, timeout};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
+/// BEGIN, and the longest wait for a lock: what a transaction of one tenant waits for, those of others wait for as well.
+const BEGIN: &str = "-- BEGIN
+    BEGIN; SET LOCAL lock_timeout = '200ms'";
+
 type Parameter<'a> = Box<dyn ToSql + Sync + Send + 'a>;
 type StatementRows<'a> = BoxFuture<'a, Result<Vec<Row>, TxError>>;
 
@@ -81,10 +85,11 @@ impl PipelinedTransaction {
         self.client.as_ref().map_or_else(Instant::now, |client| Client::metrics(client).created)
     }
 
-    /// Begins the transaction and runs `queries` in one round trip. Returns the rows of each.
+    /// Begins the transaction and runs `queries` in one round trip. Returns the rows of each. A lock that it
+    /// does not get within 200 ms is [`TxError::Locked`].
     pub async fn begin(&mut self, queries: &[Query<'_>]) -> Result<Vec<Vec<Row>>, TxError> {
         self.is_open = true;
-        let mut rows = self.round_trip(Some("BEGIN"), queries, None).await?;
+        let mut rows = self.round_trip(Some(BEGIN), queries, None).await?;
         rows.remove(0);
         Ok(rows)
     }
@@ -93,7 +98,7 @@ impl PipelinedTransaction {
     /// is committed. After [`TxError::Unavailable`] it is unknown whether the commit happened. Once the statements are prepared
     /// everything is sent at once: dropping the future then cancels nothing.
     pub async fn commit(mut self, queries: &[Query<'_>]) -> Result<(), TxError> {
-        let begin = (!std::mem::replace(&mut self.is_open, true)).then_some("BEGIN");
+        let begin = (!std::mem::replace(&mut self.is_open, true)).then_some(BEGIN);
         self.round_trip(begin, queries, Some("COMMIT")).await?;
         self.is_open = false;
         Ok(())

@@ -135,7 +135,7 @@ impl RecordReader {
 
     fn failed(&self, error: &TxError) -> Refusal {
         match error {
-            TxError::Unavailable(_) | TxError::Conflict(_) | TxError::Stale(_) => {
+            TxError::Unavailable(_) | TxError::Conflict(_) | TxError::Locked(_) | TxError::Stale(_) => {
                 self.outage.report_failure(error);
                 Refusal::ReplayStoreUnavailable
             }

@@ -178,7 +178,7 @@ pub(crate) fn is_partition_missing(error: &TxError) -> bool {
 /// timed out is not retried: it would time out again.
 pub(crate) fn is_refused_for_its_values(error: &TxError) -> bool {
     match error {
-        TxError::StatementFailed(_) | TxError::Conflict(_) => {
+        TxError::StatementFailed(_) | TxError::Conflict(_) | TxError::Locked(_) => {
             error.sql_state() != Some(SqlState::QUERY_CANCELED.code())
         }
         TxError::Unavailable(_) | TxError::Stale(_) | TxError::Abandoned(_) => false,

@@ -15,6 +15,7 @@ use common::outage::Outage;
 use common::retry::RetryWaits;
 use common::trace::{RequestContext, SpanKind, TraceContext, TraceSpan};
 use common::write::WriteRefusal;
+use std::collections::HashSet;
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -45,8 +46,8 @@ enum ActionOutcome {
     Malformed(WriteRefusal),
     /// An internal error, which the worker has logged.
     Failed,
-    /// The program shut down while the database was unavailable. The message returns to the queue.
-    Interrupted,
+    /// Another transaction holds a lock that the action needs, or the program shut down while the database was unavailable.
+    PutOff,
 }
 
 impl CrmHandler {
@@ -55,7 +56,8 @@ impl CrmHandler {
         Self { pipeline, shutdown }
     }
 
-    async fn handle_one(&self, message: &Message) -> MessageOutcome {
+    /// `locked` are the tenants whose actions are put off.
+    async fn handle_one(&self, message: &Message, locked: &mut HashSet<String>) -> MessageOutcome {
         let started = Instant::now();
         let meta = message.meta.as_deref().and_then(|meta| serde_json::from_str::<ActionMeta>(meta).ok());
         let sent = meta.as_ref().and_then(|meta| meta.traceparent.as_deref());
@@ -70,15 +72,22 @@ impl CrmHandler {
         let applying = async {
             let (label, outcome) = match parsed {
                 Ok((action, id)) => {
-                    (action.action.name().as_str(), self.apply(&action, &id, request_context).await)
+                    let outcome = match locked.contains(&action.tenant) {
+                        true => ActionOutcome::PutOff,
+                        false => self.apply(&action, &id, request_context).await,
+                    };
+                    if matches!(outcome, ActionOutcome::PutOff) {
+                        locked.insert(action.tenant.clone());
+                    }
+                    (action.action.name().as_str(), outcome)
                 }
                 Err(refusal) => ("unknown", ActionOutcome::Malformed(refusal)),
             };
-            if !matches!(outcome, ActionOutcome::Interrupted) {
+            if !matches!(outcome, ActionOutcome::PutOff) {
                 tracing::debug!(action = label, "advisor action finished");
             }
             observe(meta.as_ref(), label, &outcome, started);
-            if matches!(outcome, ActionOutcome::Failed | ActionOutcome::Interrupted) {
+            if matches!(outcome, ActionOutcome::Failed | ActionOutcome::PutOff) {
                 trace_span.fail();
             }
             message_outcome(message, label, &outcome, request_context)
@@ -97,7 +106,7 @@ impl CrmHandler {
         let apply = || self.pipeline.apply_action(received);
         let applied = OUTAGE.wait_out(OUTAGE_WAITS, &self.shutdown, TxError::is_unavailable, apply);
         match applied.await {
-            None => ActionOutcome::Interrupted,
+            None | Some(Err(TxError::Locked(_))) => ActionOutcome::PutOff,
             Some(Ok(Ok(acted))) => ActionOutcome::Applied(acted),
             Some(Ok(Err(WriteRefusal::InternalError))) => ActionOutcome::Failed,
             Some(Ok(Err(refusal))) => ActionOutcome::Refused(refusal),
@@ -117,9 +126,9 @@ impl UnitHandler for CrmHandler {
     }
 
     async fn handle(&mut self, unit: &[Message]) -> Vec<MessageOutcome> {
-        let mut outcomes = Vec::with_capacity(unit.len());
+        let (mut outcomes, mut locked) = (Vec::with_capacity(unit.len()), HashSet::new());
         for message in unit {
-            outcomes.push(self.handle_one(message).await);
+            outcomes.push(self.handle_one(message, &mut locked).await);
         }
         outcomes
     }
@@ -174,7 +183,7 @@ fn message_outcome(
         ActionOutcome::Failed => {
             MessageOutcome::DeadLetter { reason: "internal", reply: None, request_context }
         }
-        ActionOutcome::Interrupted => MessageOutcome::LeaveUnacknowledged,
+        ActionOutcome::PutOff => MessageOutcome::PutOff,
     }
 }
 
@@ -189,7 +198,7 @@ fn observe(meta: Option<&ActionMeta>, label: &'static str, outcome: &ActionOutco
         ActionOutcome::Refused(_) => "refused",
         ActionOutcome::Malformed(_) => "malformed",
         ActionOutcome::Failed => "failed",
-        ActionOutcome::Interrupted => return,
+        ActionOutcome::PutOff => return,
     };
     metrics::counter!(ACTIONS, "action" => label, "status" => status).increment(1);
     let queue = Queue::Crm.as_str();

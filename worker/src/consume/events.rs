@@ -1,5 +1,6 @@
 //! The events queue: several waiting messages are applied as one unit. A unit that fails is applied in halves, and a half that
-//! fails again in halves, so that one bad event fails alone (D8) and costs the others few transactions.
+//! fails again in halves, so that one bad event fails alone (D8) and costs the others few transactions. A unit that finds a lock
+//! is applied tenant by tenant, and the messages of a tenant that is locked are put off: no tenant waits for another's lock.
 
 use super::events_message::{
     EventsMessage, Part, REASON_BODY, UNREADABLE_REASONS, UnreadableMessage, parse_meta,
@@ -7,6 +8,7 @@ use super::events_message::{
 use super::unit_span;
 use crate::pipeline::Pipeline;
 use crate::pipeline::events::UnitEvent;
+use crate::service::UNIT_EVENTS;
 use common::activity;
 use common::broker::{Message, MessageOutcome, Queue, UnitHandler};
 use common::db::TxError;
@@ -18,7 +20,7 @@ use common::model::TenantId;
 use common::outage::Outage;
 use common::retry::RetryWaits;
 use common::trace::{RequestContext, TraceContext};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -43,8 +45,8 @@ pub(crate) struct EventsHandler {
     shutdown: CancellationToken,
 }
 
-/// The program shut down while the database was unavailable. The messages return to the queue.
-struct Interrupted;
+/// Another transaction holds a lock that the events need, or the program shut down while the database was unavailable.
+struct PutOff;
 
 impl EventsHandler {
     /// Creates a handler that stops waiting for the database once `shutdown` is canceled.
@@ -52,12 +54,35 @@ impl EventsHandler {
         Self { pipeline, shutdown }
     }
 
-    /// Applies the events as one unit and returns the result of each event, in their order (D7).
-    async fn apply(
-        &self,
-        events: &[UnitEvent<'_>],
-        requests: usize,
-    ) -> Result<Vec<EventResult>, Interrupted> {
+    /// Applies the events as one unit, or those of each tenant by themselves, and returns the result of each event, in their order
+    /// (D7); `None` for events that are put off.
+    async fn apply_all(&self, events: &[UnitEvent<'_>]) -> Vec<Option<EventResult>> {
+        let mut of_tenants: BTreeMap<TenantId, Vec<usize>> = BTreeMap::new();
+        for (index, event) in events.iter().enumerate() {
+            of_tenants.entry(event.meta.caller.tenant_id).or_default().push(index);
+        }
+        // Messages that were put off are in the unit whatever its bounds.
+        if (events.len() <= UNIT_EVENTS || of_tenants.len() < 2)
+            && let Ok(results) = self.apply(events).await
+        {
+            return results.into_iter().map(Some).collect();
+        }
+        let mut results = vec![None; events.len()];
+        if of_tenants.len() < 2 {
+            return results;
+        }
+        for indexes in of_tenants.values() {
+            for indexes in indexes.chunks(UNIT_EVENTS) {
+                let own: Vec<UnitEvent<'_>> = indexes.iter().map(|index| events[*index]).collect();
+                let Ok(applied) = self.apply(&own).await else { break };
+                indexes.iter().zip(applied).for_each(|(index, result)| results[*index] = Some(result));
+            }
+        }
+        results
+    }
+
+    /// Applies the events as one unit and returns the result of each.
+    async fn apply(&self, events: &[UnitEvent<'_>]) -> Result<Vec<EventResult>, PutOff> {
         if events.is_empty() {
             return Ok(Vec::new());
         }
@@ -68,13 +93,13 @@ impl EventsHandler {
                 self.apply_in_halves(events).await?
             }
         };
-        tracing::debug!(requests, events = events.len(), "unit of events applied");
+        tracing::debug!(requests = requests(events), events = events.len(), "unit of events applied");
         Ok(results)
     }
 
     /// Applies the events of a unit that failed, in their order. Where one of *n* events fails, that is about 2 log2 *n*
     /// transactions; where all fail, 2 *n*.
-    async fn apply_in_halves(&self, events: &[UnitEvent<'_>]) -> Result<Vec<EventResult>, Interrupted> {
+    async fn apply_in_halves(&self, events: &[UnitEvent<'_>]) -> Result<Vec<EventResult>, PutOff> {
         let mut results = Vec::with_capacity(events.len());
         // A stack of what remains to be applied, the next one on top. Each is a half of something that failed.
         let mut remaining = halves(events);
@@ -96,7 +121,7 @@ impl EventsHandler {
         Ok(results)
     }
 
-    async fn apply_single(&self, event: UnitEvent<'_>) -> Result<EventResult, Interrupted> {
+    async fn apply_single(&self, event: UnitEvent<'_>) -> Result<EventResult, PutOff> {
         let mut attempted = self.apply_when_available(&[event], false).await?;
         if attempted.is_err() && event.envelope.event_type == InboundType::DiscoveryUpserted {
             // The event is applied even when its discovery part cannot be stored (specification: traveller.discovery_upserted).
@@ -118,10 +143,13 @@ impl EventsHandler {
         &self,
         events: &[UnitEvent<'_>],
         skip_discovery: bool,
-    ) -> Result<Result<Vec<EventResult>, TxError>, Interrupted> {
+    ) -> Result<Result<Vec<EventResult>, TxError>, PutOff> {
         let apply = || self.pipeline.apply_events(events, skip_discovery);
         let applied = OUTAGE.wait_out(OUTAGE_WAITS, &self.shutdown, TxError::is_unavailable, apply);
-        applied.await.ok_or(Interrupted)
+        match applied.await {
+            None | Some(Err(TxError::Locked(_))) => Err(PutOff),
+            Some(applied) => Ok(applied),
+        }
     }
 }
 
@@ -134,20 +162,12 @@ impl UnitHandler for EventsHandler {
 
     async fn handle(&mut self, unit: &[Message]) -> Vec<MessageOutcome> {
         let started = Instant::now();
-        let mut messages: Vec<Result<EventsMessage<'_>, UnreadableMessage>> =
+        let messages: Vec<Result<EventsMessage<'_>, UnreadableMessage>> =
             unit.iter().map(EventsMessage::parse).collect();
         let parts: Vec<&Part<'_>> = messages.iter().flatten().flat_map(|message| &message.parts).collect();
         let events: Vec<UnitEvent<'_>> = messages.iter().flatten().flat_map(EventsMessage::events).collect();
-        let applied = self.apply(&events, parts.len()).instrument(unit_span_of(&parts)).await;
-        let Ok(results) = applied else {
-            messages
-                .iter_mut()
-                .flatten()
-                .flat_map(|message| &mut message.parts)
-                .for_each(|part| part.trace_span.fail());
-            return vec![MessageOutcome::LeaveUnacknowledged; unit.len()];
-        };
-        observe(&messages, &events, &results, started);
+        let results = self.apply_all(&events).instrument(unit_span_of(&parts)).await;
+        observe(&events, &results, started);
         let mut results = results.into_iter();
         messages.into_iter().map(|message| message_outcome(message, &mut results)).collect()
     }
@@ -167,10 +187,15 @@ fn halves<'u, 'e>(events: &'u [UnitEvent<'e>]) -> Vec<&'u [UnitEvent<'e>]> {
     vec![first, second]
 }
 
+/// The number of requests that sent these events.
+fn requests(events: &[UnitEvent<'_>]) -> usize {
+    events.iter().map(|event| event.request_context.request_id).collect::<BTreeSet<_>>().len()
+}
+
 /// The outcome of a message. `results` begins with the result of the message's first event.
 fn message_outcome(
     message: Result<EventsMessage<'_>, UnreadableMessage>,
-    results: &mut impl Iterator<Item = EventResult>,
+    results: &mut impl Iterator<Item = Option<EventResult>>,
 ) -> MessageOutcome {
     let mut message = match message {
         Ok(message) => message,
@@ -180,12 +205,17 @@ fn message_outcome(
     };
     let mut of_parts = Vec::with_capacity(message.parts.len());
     for part in &mut message.parts {
-        let own: Vec<EventResult> = results.take(part.envelopes.len()).collect();
-        if own.iter().any(is_internal_error) {
+        let own: Vec<Option<EventResult>> = results.take(part.envelopes.len()).collect();
+        if own.iter().any(|result| result.as_ref().is_none_or(is_internal_error)) {
             part.trace_span.fail();
         }
-        of_parts.push(own);
+        of_parts.push(own.into_iter().collect());
     }
+    let Some(of_parts) = of_parts.into_iter().collect::<Option<Vec<_>>>() else {
+        return MessageOutcome::PutOff;
+    };
+    // Once for each request of a bundle, as all metrics of batches are.
+    activity::note_handled(Queue::Events, message.meta.published_at, message.parts.len());
     let (reply, request_context) = (message.reply(of_parts), message.request_context());
     if message.parts.iter().any(|part| part.is_malformed) {
         // Requeueing it is safe, because the parts that were applied are duplicates then.
@@ -216,20 +246,11 @@ fn is_internal_error(result: &EventResult) -> bool {
     result.error.as_deref() == Some(INTERNAL_ERROR)
 }
 
-fn observe(
-    messages: &[Result<EventsMessage<'_>, UnreadableMessage>],
-    events: &[UnitEvent<'_>],
-    results: &[EventResult],
-    started: Instant,
-) {
-    let queue = Queue::Events.as_str();
-    metrics::histogram!(APPLY_DURATION, "queue" => queue).record(started.elapsed());
-    for message in messages.iter().flatten() {
-        // Once for each request of a bundle, as all metrics of batches are.
-        activity::note_handled(Queue::Events, message.meta.published_at, message.parts.len());
-    }
+fn observe(events: &[UnitEvent<'_>], results: &[Option<EventResult>], started: Instant) {
+    metrics::histogram!(APPLY_DURATION, "queue" => Queue::Events.as_str()).record(started.elapsed());
     let mut counts: BTreeMap<TenantId, (u64, u64)> = BTreeMap::new();
     for (event, result) in events.iter().zip(results) {
+        let Some(result) = result else { continue };
         let (event_type, status) = (event.envelope.event_type.as_str(), result.status.as_str());
         metrics::counter!(EVENTS, "event_type" => event_type, "status" => status).increment(1);
         let (applied, failed) = counts.entry(event.meta.caller.tenant_id).or_default();

@@ -12,6 +12,7 @@ use common::db::TxError;
 use common::limited;
 use common::log_limit::LogLimit;
 use common::metrics::APPLY_DURATION;
+use common::model::TenantId;
 use common::outage::Outage;
 use common::record::parse;
 use common::retry::RetryWaits;
@@ -63,23 +64,26 @@ impl<'m> WriteMessage<'m> {
         Some(ReceivedWrite { meta: &self.meta, context: self.context, body: self.body, write })
     }
 
-    /// The reply: the refusal of an invalid body, else the next of `results`.
-    fn reply(&self, results: &mut impl Iterator<Item = WriteResult>) -> WriteReply {
+    /// The reply: the refusal of an invalid body, else the next of `results`; `None` if that was put off.
+    fn reply(&self, results: &mut impl Iterator<Item = Option<WriteResult>>) -> Option<WriteReply> {
         let result = match &self.write {
-            Ok(_) => results.next().unwrap_or(Err(WriteRefusal::InternalError)),
+            Ok(_) => results.next().flatten()?,
             Err(refusal) => Err(refusal.clone()),
         };
         write_span(&self.meta, self.context)
             .in_scope(|| tracing::debug!(is_written = result.is_ok(), "records write finished; replying"));
-        match result {
+        Some(match result {
             Ok(written) => WriteReply::Written(written),
             Err(refusal) => WriteReply::Refused(refusal),
-        }
+        })
     }
 
     /// The outcome of the message: its reply.
-    fn message_outcome(mut self, results: &mut impl Iterator<Item = WriteResult>) -> MessageOutcome {
-        let reply = self.reply(results);
+    fn message_outcome(mut self, results: &mut impl Iterator<Item = Option<WriteResult>>) -> MessageOutcome {
+        let Some(reply) = self.reply(results) else {
+            self.trace_span.fail();
+            return MessageOutcome::PutOff;
+        };
         if is_server_error(&reply) {
             self.trace_span.fail();
         }
@@ -97,39 +101,42 @@ impl RecordsHandler {
         Self { pipeline }
     }
 
-    /// Applies `writes` in their order and returns the result of each. A write whose deadline has passed is not started.
-    async fn write_all(&self, writes: &[ReceivedWrite<'_>]) -> Vec<WriteResult> {
+    /// Applies `writes` in their order and returns the result of each; `None` for those that are put off, because another
+    /// transaction holds a lock of their tenant. A write whose deadline has passed is not started.
+    async fn write_all(&self, writes: &[ReceivedWrite<'_>]) -> Vec<Option<WriteResult>> {
         let now = clock::database_now();
         let has_expired = |write: &&ReceivedWrite<'_>| now >= write.meta.deadline;
         let in_time: Vec<_> = writes.iter().filter(|write| !has_expired(write)).copied().collect();
         let mut results = self.write_in_time(&in_time).await.into_iter();
-        let result_in_time = |write| if has_expired(&write) { None } else { results.next() };
-        writes
-            .iter()
-            .map(result_in_time)
-            .map(|result| result.unwrap_or(Err(WriteRefusal::ProcessingTimeout)))
-            .collect()
+        let expired = Some(Err(WriteRefusal::ProcessingTimeout));
+        let result = |write| if has_expired(&write) { expired.clone() } else { results.next().flatten() };
+        writes.iter().map(result).collect()
     }
 
     /// Applies writes whose deadline has not passed, unit by unit.
-    async fn write_in_time(&self, writes: &[ReceivedWrite<'_>]) -> Vec<WriteResult> {
+    async fn write_in_time(&self, writes: &[ReceivedWrite<'_>]) -> Vec<Option<WriteResult>> {
         let mut results = Vec::with_capacity(writes.len());
-        let mut rest = writes;
+        let (mut rest, mut locked) = (writes, HashSet::new());
         while !rest.is_empty() {
             let (unit, left) = rest.split_at(without_repeated_keys(rest));
-            results.extend(self.write_unit(unit).await);
+            results.extend(self.write_unit(unit, &mut locked).await);
             rest = left;
         }
         results
     }
 
-    /// Applies writes in one transaction, or one by one if that fails.
-    async fn write_unit(&self, writes: &[ReceivedWrite<'_>]) -> Vec<WriteResult> {
-        if writes.len() > 1 {
+    /// Applies writes in one transaction, or one by one if that fails. `locked` are tenants whose writes are put off.
+    async fn write_unit(
+        &self,
+        writes: &[ReceivedWrite<'_>],
+        locked: &mut HashSet<TenantId>,
+    ) -> Vec<Option<WriteResult>> {
+        if writes.len() > 1 && locked.is_empty() {
             let request_contexts: Vec<RequestContext> = writes.iter().map(request_context).collect();
             let unit = self.pipeline.write_records(writes, false).instrument(unit_span(&request_contexts));
             match unit.await {
-                Ok(results) => return results,
+                Ok(results) => return results.into_iter().map(Some).collect(),
+                Err(TxError::Locked(_)) => {}
                 // The error does not say which write is refused. Applied one by one, each write gets its own result.
                 Err(error) if is_quota_or_deadline_error(&error) => {}
                 Err(error) => unit_span(&request_contexts).in_scope(|| {
@@ -140,28 +147,37 @@ impl RecordsHandler {
         }
         let mut results = Vec::with_capacity(writes.len());
         for write in writes {
-            results.push(self.write(*write).instrument(write_span(write.meta, write.context)).await);
+            let tenant = write.meta.caller.tenant_id;
+            let result = match locked.contains(&tenant) {
+                true => None,
+                false => self.write(*write).instrument(write_span(write.meta, write.context)).await,
+            };
+            if result.is_none() {
+                locked.insert(tenant);
+            }
+            results.push(result);
         }
         results
     }
 
     /// Applies a write; waits for the database until the write's deadline. After the deadline, when ingest has responded
-    /// with 503, it is not started.
-    async fn write(&self, received: ReceivedWrite<'_>) -> WriteResult {
+    /// with 503, it is not started. `None` if another transaction holds a lock.
+    async fn write(&self, received: ReceivedWrite<'_>) -> Option<WriteResult> {
         let ReceivedWrite { meta, write, .. } = received;
         let (mut skip_itinerary, mut waits) = (false, OUTAGE_WAITS);
         while clock::database_now() < meta.deadline {
             let error = match self.pipeline.write_records(&[received], skip_itinerary).await {
                 Ok(mut results) => {
                     OUTAGE.report_success();
-                    return results.pop().unwrap_or(Err(WriteRefusal::InternalError));
+                    return Some(results.pop().unwrap_or(Err(WriteRefusal::InternalError)));
                 }
+                Err(TxError::Locked(_)) => return None,
                 Err(error) => error,
             };
             let is_permanent = !matches!(error, TxError::Unavailable(_));
             let Some(skip_next) = skip_next(is_permanent, has_itinerary(write), skip_itinerary) else {
                 limited!(LOG_LIMITS[1], error, %error, "records write failed; replying with an error");
-                return Err(failure_refusal(write));
+                return Some(Err(failure_refusal(write)));
             };
             skip_itinerary = skip_next;
             if is_permanent {
@@ -171,7 +187,7 @@ impl RecordsHandler {
             }
             waits.wait().await;
         }
-        Err(WriteRefusal::ProcessingTimeout)
+        Some(Err(WriteRefusal::ProcessingTimeout))
     }
 }
 
