@@ -1,6 +1,7 @@
 //! Erasing a person (D32).
 //!
-//! The rows are deleted in one transaction, which excludes the tenant's units of work: a unit that began before has committed
+//! The rows are deleted in one transaction. It deletes what may be many rows first, and then takes the lock that excludes the tenant's
+//! units of work, for the rest and for what was added meanwhile: a unit that began before has committed
 //! what it knew of the person, which is deleted as well, and one that begins afterwards finds nobody. An event that is older than the
 //! erasure is refused by the hashes that remain. Dead letters follow after the commit; another run finds those that appear later.
 
@@ -8,7 +9,8 @@ use super::dead_letters::{self, MessageMatcher};
 use super::{IdentityHashes, Person, PersonParameters, parse};
 use crate::audit::{Actor, AuditAction, record, record_before};
 use crate::store::erasures::{self, StoredErasure};
-use crate::store::{people, person_tables};
+use crate::store::people;
+use crate::store::person_tables::{self, PersonTable};
 use crate::transact;
 use crate::{AdminError, Observer, secrets};
 use chrono::{DateTime, TimeDelta, Utc};
@@ -95,42 +97,52 @@ async fn erase_rows(
     id: ClientId,
 ) -> Result<(), AdminError> {
     let began = clock::now();
-    // Before the lock, because it reads much of the tenant's outbox.
-    let mut known = Person::find(&*client, (slug, tenant), id).await?;
-    let from = known.created_at - TimeDelta::hours(1);
-    people::find_since(&*client, &mut known, from).await?;
     let erase = async |tx: &Transaction<'_>| {
+        let mut known = Person::find(tx, (slug, tenant), id, DateTime::UNIX_EPOCH).await?;
+        let from = known.created_at - TimeDelta::hours(1);
+        people::find_since(tx, &mut known, from).await?;
+        let mut removed = BTreeMap::from([(DEAD_LETTERS, 0)]);
+        remove_rows(tx, &known, PersonTable::is_stream, &mut removed).await?;
         let erased_at = erasures::lock(tx, tenant).await?;
-        let mut person = Person::find(tx, (slug, tenant), id).await?;
-        person.outbox.clone_from(&known.outbox);
-        person.notifications.clone_from(&known.notifications);
-        person.idempotency_keys.clone_from(&known.idempotency_keys);
-        people::find_since(tx, &mut person, began.min(erased_at) - SEARCH_AGAIN).await?;
+        let since = began.min(erased_at) - SEARCH_AGAIN;
+        let mut person = Person::find(tx, (slug, tenant), id, since).await?;
+        (person.outbox, person.idempotency_keys) = (known.outbox, known.idempotency_keys);
+        people::find_since(tx, &mut person, since).await?;
         let hashes = person.hashes(&key(tx, master_keys).await?, erased_at);
-        let removed = remove(tx, &mut person).await?;
+        remove(tx, &mut person, &mut removed).await?;
         store_receipt(tx, &person, &hashes, erased_at, &removed).await?;
         record(tx, actor, AuditAction::EraseClient, &id.to_string(), Some(tenant)).await
     };
     transact(client, erase).await
 }
 
-/// Deletes the rows of a person, and returns the number of each table.
+/// Deletes the rows of a person, and adds the number of each table.
 async fn remove(
     tx: &Transaction<'_>,
     person: &mut Person,
-) -> Result<BTreeMap<&'static str, u64>, AdminError> {
+    removed: &mut BTreeMap<&'static str, u64>,
+) -> Result<(), AdminError> {
     people::forget_pending(tx, person).await?;
     people::find_deliveries(tx, person).await?;
     let dropped = people::drop_deliveries(tx, person).await?;
     people::forget_idempotency_keys(tx, person).await?;
-    let parameters = PersonParameters::of(person);
-    let mut removed = BTreeMap::from([(DEAD_LETTERS, 0)]);
-    for table in person_tables::TABLES {
-        let rows = person_tables::erase(tx, table, &parameters.by(table.keys)).await?;
-        removed.insert(table.list, rows);
-    }
+    remove_rows(tx, person, |_| true, removed).await?;
     removed.insert("deliveries", dropped);
-    Ok(removed)
+    Ok(())
+}
+
+async fn remove_rows(
+    tx: &Transaction<'_>,
+    person: &Person,
+    which: impl Fn(&PersonTable) -> bool,
+    removed: &mut BTreeMap<&'static str, u64>,
+) -> Result<(), AdminError> {
+    let parameters = PersonParameters::of(person);
+    for table in person_tables::TABLES.iter().filter(|table| which(table)) {
+        let rows = person_tables::erase(tx, table, &parameters.by(table.keys)).await?;
+        *removed.entry(table.list).or_default() += rows;
+    }
+    Ok(())
 }
 
 /// Stores the hashes and the receipt.

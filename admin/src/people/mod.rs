@@ -25,11 +25,13 @@ use uuid::Uuid;
 type IdentityHashes = BTreeMap<IdentityHash, DateTime<Utc>>;
 
 impl Person {
-    /// The client with that id, with the records that are found by ids. Fails if it is a company's account.
+    /// The client with that id, with the records that are found by ids, of timelines those since `from`. Fails if it is a company's
+    /// account.
     async fn find(
         on: &impl GenericClient,
         (slug, tenant): (&str, TenantId),
         client: ClientId,
+        from: DateTime<Utc>,
     ) -> Result<Self, AdminError> {
         let found = people::find(on, tenant, client).await?;
         let not_found = || AdminError::ClientNotFound { client: client.to_string(), tenant: slug.to_owned() };
@@ -47,14 +49,15 @@ impl Person {
             leads: Vec::new(),
             trips: Vec::new(),
             proposals: Vec::new(),
-            events: Vec::new(),
+            entries: Vec::new(),
             account_entries: Vec::new(),
+            events: Vec::new(),
             notifications: BTreeSet::new(),
             outbox: BTreeSet::new(),
             deliveries: Vec::new(),
             idempotency_keys: BTreeSet::new(),
         };
-        people::find_records(on, &mut person).await?;
+        people::find_records(on, &mut person, from).await?;
         Ok(person)
     }
 
@@ -120,8 +123,9 @@ impl<'p> PersonParameters<'p> {
             leads,
             trips,
             proposals,
-            events,
+            entries,
             account_entries,
+            events,
             deliveries,
             ..
         } = self.person;
@@ -132,6 +136,7 @@ impl<'p> PersonParameters<'p> {
             PersonKeys::Trips => vec![tenant, trips],
             PersonKeys::Proposals => vec![tenant, proposals],
             PersonKeys::Events => vec![tenant, events],
+            PersonKeys::Entries => vec![tenant, client, entries],
             PersonKeys::AccountEntries => vec![tenant, accounts, account_entries],
             PersonKeys::AccountContacts => vec![tenant, accounts, client, &self.emails],
             PersonKeys::Notifications => vec![tenant, &self.notifications],

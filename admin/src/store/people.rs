@@ -32,10 +32,12 @@ pub(crate) struct Person {
     pub(crate) leads: Vec<Uuid>,
     pub(crate) trips: Vec<Uuid>,
     pub(crate) proposals: Vec<Uuid>,
-    /// The event ids of their timeline.
-    pub(crate) events: Vec<String>,
+    /// The entries of their timeline.
+    pub(crate) entries: Vec<Uuid>,
     /// Entries about them on the timelines of `accounts`.
     pub(crate) account_entries: Vec<Uuid>,
+    /// The event ids of all these entries.
+    pub(crate) events: Vec<String>,
     pub(crate) notifications: BTreeSet<Uuid>,
     /// Outbound events.
     pub(crate) outbox: BTreeSet<Uuid>,
@@ -82,8 +84,8 @@ common::statements! {
     const PROPOSALS = "-- people.proposals
     SELECT proposal_id FROM proposals WHERE trip_id = ANY($2) AND tenant_id IS NOT DISTINCT FROM $1";
 
-    const EVENTS = "-- people.events
-    SELECT event_id FROM timeline WHERE tenant_id = $1 AND client_id = $2";
+    const ENTRIES = "-- people.entries
+    SELECT entry_id, event_id FROM timeline WHERE tenant_id = $1 AND client_id = $2 AND entry_id >= $3";
 
     /// The accounts of the domains of emails.
     const ACCOUNTS = "-- people.accounts
@@ -96,7 +98,7 @@ common::statements! {
     SELECT t.entry_id, t.event_id
     FROM unnest($2::uuid[]) AS a (account_id)
     CROSS JOIN LATERAL (SELECT * FROM timeline t
-                        WHERE t.tenant_id = $1 AND t.client_id = a.account_id OFFSET 0) AS t
+                        WHERE t.tenant_id = $1 AND t.client_id = a.account_id AND t.entry_id >= $5 OFFSET 0) AS t
     WHERE EXISTS (SELECT FROM unnest($3::text[], $4::uuid[]) AS e (email, last_id)
                   WHERE t.actor_key = e.email AND t.entry_id <= e.last_id)";
 
@@ -196,17 +198,27 @@ pub(crate) async fn former_identities(
     all(on, FORMER_IDENTITIES, &[&tenant.0, &id.0], read).await
 }
 
-/// Fills in the ids of the person's leads and of what belongs to them, and the events of their timeline.
-pub(crate) async fn find_records(on: &impl GenericClient, person: &mut Person) -> Result<(), AdminError> {
+/// Fills in the ids of the person's leads and of what belongs to them, and the entries of timelines that were written since `from`.
+pub(crate) async fn find_records(
+    on: &impl GenericClient,
+    person: &mut Person,
+    from: DateTime<Utc>,
+) -> Result<(), AdminError> {
     let (tenant, client) = (person.tenant.0, person.client.0);
     person.leads = ids(on, LEADS, &[&tenant, &client]).await?;
     person.trips = ids(on, TRIPS, &[&tenant, &person.leads]).await?;
     person.proposals = ids(on, PROPOSALS, &[&tenant, &person.trips]).await?;
-    person.events = all(on, EVENTS, &[&tenant, &client], |row| Ok(row.try_get(0)?)).await?;
-    find_account_entries(on, person).await
+    let (first, read) = (first_id(from), |row: &Row| Ok((row.try_get(0)?, row.try_get(1)?)));
+    let entries: Vec<(Uuid, String)> = all(on, ENTRIES, &[&tenant, &client, &first], read).await?;
+    (person.entries, person.events) = entries.into_iter().unzip();
+    find_account_entries(on, person, first).await
 }
 
-async fn find_account_entries(on: &impl GenericClient, person: &mut Person) -> Result<(), AdminError> {
+async fn find_account_entries(
+    on: &impl GenericClient,
+    person: &mut Person,
+    first: Uuid,
+) -> Result<(), AdminError> {
     let tenant = person.tenant.0;
     let domains: Vec<&str> =
         person.emails().filter_map(|(email, _)| Some(email.rsplit_once('@')?.1)).collect();
@@ -218,7 +230,7 @@ async fn find_account_entries(on: &impl GenericClient, person: &mut Person) -> R
     let (emails, last_ids): (Vec<&str>, Vec<Uuid>) =
         person.emails().map(|(email, until)| (email, last_id(until))).unzip();
     let read = |row: &Row| Ok((row.try_get::<_, Uuid>(0)?, row.try_get::<_, String>(1)?));
-    let parameters: Parameters<'_> = &[&tenant, &person.accounts, &emails, &last_ids];
+    let parameters: Parameters<'_> = &[&tenant, &person.accounts, &emails, &last_ids, &first];
     for (entry, event) in all(on, ACCOUNT_ENTRIES, parameters, read).await? {
         person.account_entries.push(entry);
         person.events.push(event);

@@ -17,8 +17,10 @@ pub(crate) enum PersonKeys {
     Trips,
     /// Ids of proposals.
     Proposals,
-    /// Event ids of the timeline.
+    /// Event ids of the timelines.
     Events,
+    /// The client's id, and ids of entries on their timeline.
+    Entries,
     /// Accounts of companies, and ids of entries on their timelines.
     AccountEntries,
     /// Accounts of companies, and the client's id and emails.
@@ -41,6 +43,16 @@ pub(crate) struct PersonTable {
     rows: Sql,
     /// `None` if its rows stay without what they held of the person.
     erase: Option<Sql>,
+}
+
+impl PersonTable {
+    /// Whether its rows are only ever added, and removed, so that nobody waits for one that is being deleted.
+    pub(crate) const fn is_stream(&self) -> bool {
+        matches!(
+            self.keys,
+            PersonKeys::Entries | PersonKeys::AccountEntries | PersonKeys::Events | PersonKeys::Notifications
+        )
+    }
 }
 
 /// A table whose rows `p` are found by a condition.
@@ -78,7 +90,7 @@ pub(crate) const TABLES: &[PersonTable] = &[
     table!("traveller_profiles" as "travellerProfiles" by Client: "p.tenant_id = $1 AND p.client_id = $2"),
     table!("client_credits" as "clientCredits" by Client: "p.tenant_id = $1 AND p.client_id = $2"),
     table!("travelers" as "travelers" by Client: "p.tenant_id = $1 AND p.client_id = $2"),
-    table!("timeline" as "timeline" by Client: "p.tenant_id = $1 AND p.client_id = $2"),
+    table!("timeline" as "timeline" by Entries: "p.tenant_id = $1 AND p.client_id = $2 AND p.entry_id = ANY($3)"),
     PersonTable {
         list: "accountTimeline",
         keys: PersonKeys::AccountEntries,

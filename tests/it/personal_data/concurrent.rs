@@ -1,9 +1,12 @@
 //! Events about a person arrive while the person is erased.
 
 use super::{AFTER, BEFORE, at, erase, identified, tables_with};
+use crate::advisor::act;
+use crate::records::post_request;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
-use tests::{Event, MAX_WAIT, World, event, eventually};
+use tests::event::batch;
+use tests::{ApiKey, Event, MAX_WAIT, World, event, eventually, slug};
 
 const MARKER: &str = "zq8marker";
 /// Tasks that send events, and the events of one batch.
@@ -34,14 +37,9 @@ async fn send(world: &World, stop: &AtomicBool) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn events_about_a_person_who_is_being_erased_do_not_bring_the_person_back() {
-    let world = World::with().workers(2).start().await;
-    events_that_arrive_during_an_erasure_do_not_bring_the_person_back(&world).await;
-    a_unit_that_has_begun_is_finished_first_and_its_effects_are_erased(&world).await;
-    an_event_that_waits_for_the_erasure_sees_it(&world).await;
-}
-
-async fn events_that_arrive_during_an_erasure_do_not_bring_the_person_back(world: &World) {
+async fn events_that_arrive_during_an_erasure_do_not_bring_the_person_back() {
+    let mut world = World::start().await;
+    world.add_worker().await;
     let client = world.accept(older(0)).await["clientId"].clone();
     let stop = AtomicBool::new(false);
     let erasing = async {
@@ -56,7 +54,7 @@ async fn events_that_arrive_during_an_erasure_do_not_bring_the_person_back(world
         stop.store(true, Ordering::Relaxed);
         (receipt, refused)
     };
-    let senders = futures_util::future::join_all((0..SENDERS).map(|_| send(world, &stop)));
+    let senders = futures_util::future::join_all((0..SENDERS).map(|_| send(&world, &stop)));
     let ((receipt, refused), results) = futures_util::join!(erasing, senders);
     assert_eq!(refused["error"], "contact_erased", "{refused}");
     let results: Vec<Value> = results.into_iter().flatten().collect();
@@ -67,52 +65,99 @@ async fn events_that_arrive_during_an_erasure_do_not_bring_the_person_back(world
     let removed = receipt["removed"]["timeline"].as_u64().expect("a number");
     assert!(removed > accepted as u64, "{removed} {accepted}");
     assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 0);
-    assert_eq!(tables_with(world, MARKER).await, Vec::<String>::new());
+    assert_eq!(tables_with(&world, MARKER).await, Vec::<String>::new());
 }
 
-async fn a_unit_that_has_begun_is_finished_first_and_its_effects_are_erased(world: &World) {
-    let client = world.accept(identified().email("zq8marker-2@example.com")).await["clientId"].clone();
-    // The unit waits for the lock of its second round trip, after it has read the client.
-    let other = world.database.connect().await;
-    other.batch_execute("BEGIN; LOCK TABLE timeline IN SHARE MODE").await.expect("a lock");
-    let sent = world.result(identified().email("zq8marker-2@example.com").payload(json!({"note": MARKER})));
+#[tokio::test]
+async fn a_unit_that_has_begun_is_finished_first_and_its_effects_are_erased() {
+    let world = World::start().await;
+    let client = world.accept(identified().email("zq8marker@example.com")).await["clientId"].clone();
+    // The unit waits in its second round trip, after it has read the client.
+    let gate = world.database.hold_inserts("timeline").await;
+    let sent = world.result(identified().email("zq8marker@example.com").payload(json!({"note": MARKER})));
     let erased = async {
-        world.database.until_lock_wait_of("worker").await;
+        world.database.until_worker_is_held().await;
         let erase = erase(&world.connectctl, &client);
         let free = async {
             world.database.until_lock_wait_of("connectctl").await;
-            other.batch_execute("COMMIT").await.expect("a commit");
+            drop(gate);
         };
         futures_util::join!(erase, free).0
     };
     let (result, receipt) = futures_util::join!(sent, erased);
     assert_eq!(result["status"], "accepted", "{result}");
     assert_eq!(receipt["removed"]["timeline"], 2, "{receipt}");
-    assert_eq!(tables_with(world, MARKER).await, Vec::<String>::new());
+    assert_eq!(tables_with(&world, MARKER).await, Vec::<String>::new());
 }
 
-async fn an_event_that_waits_for_the_erasure_sees_it(world: &World) {
-    let client = world.accept(identified().email("zq8marker-3@example.com")).await["clientId"].clone();
-    // The erasure holds its lock and waits for the client's row.
+#[tokio::test]
+async fn events_are_applied_while_the_erasure_deletes_a_timeline() {
+    let world = World::start().await;
+    let named = || identified().email("zq8marker@example.com").payload(json!({"note": MARKER}));
+    let client = world.accept(named()).await["clientId"].clone();
     let other = world.database.connect().await;
-    other.batch_execute("BEGIN; SELECT FROM clients FOR UPDATE").await.expect("a lock");
-    let erase = erase(&world.connectctl, &client);
+    other.batch_execute("BEGIN; SELECT FROM timeline FOR UPDATE").await.expect("a lock");
     let sent = async {
         world.database.until_lock_wait_of("connectctl").await;
-        let events = [
-            identified().email("zq8marker-3@example.com"),
-            at(AFTER, event("contact.identified")).email("zq8marker-3@example.com"),
-        ];
-        let send = world.results(&events);
-        let free = async {
-            world.database.until_lock_wait_of("worker").await;
-            other.batch_execute("COMMIT").await.expect("a commit");
-        };
-        futures_util::join!(send, free).0
+        world.accept(named()).await;
+        other.batch_execute("COMMIT").await.expect("a commit");
     };
-    let (_, results) = futures_util::join!(erase, sent);
+    let (receipt, ()) = futures_util::join!(erase(&world.connectctl, &client), sent);
+    assert_eq!(receipt["removed"]["timeline"], 2, "{receipt}");
+    assert_eq!(receipt["removed"]["events"], 2, "{receipt}");
+    assert_eq!(tables_with(&world, MARKER).await, Vec::<String>::new());
+}
+
+/// The units of all queues that found a lock.
+async fn locked_units(world: &World) -> [f64; 3] {
+    let metrics = world.workers[0].metrics().await;
+    ["apply_unit", "apply_write", "apply_action"]
+        .map(|name| metrics.sum("connect_db_transactions_total", &[("name", name), ("outcome", "conflict")]))
+}
+
+#[tokio::test]
+async fn other_tenants_do_not_wait_for_an_erasure_and_the_tenants_own_events_see_it() {
+    let world = World::start().await;
+    let other = world.add_tenant("other").await;
+    let client = world.accept(identified().email("zq8marker@example.com")).await["clientId"].clone();
+    // The erasure holds its lock and waits for the client's row.
+    let session = world.database.connect().await;
+    session.batch_execute("BEGIN; SELECT FROM clients FOR UPDATE").await.expect("a lock");
+    let post = |key: &ApiKey| post_request(key, "/clients", "key-1", &json!({"email": "cal@example.com"}));
+    let open = |tenant: &str| {
+        let fields = json!({"tenant": slug(tenant), "email": "dan@example.com", "name": "Dan"});
+        act(&world, "open-lead", fields)
+    };
+    let sent = async {
+        world.database.until_lock_wait_of("connectctl").await;
+        let own = post(&world.key);
+        let events = [
+            identified().email("zq8marker@example.com"),
+            at(AFTER, event("contact.identified")).email("zq8marker@example.com"),
+        ];
+        futures_util::join!(world.results(&events), world.http().send(&own), open("acme"))
+    };
+    let others = async {
+        eventually("the tenant's messages are put off", MAX_WAIT, async || {
+            let units = locked_units(&world).await;
+            if units.iter().all(|units| *units > 0.0) { Ok(()) } else { Err(format!("{units:?}")) }
+        })
+        .await;
+        let event = event("contact.identified").tenant("other").email("ben@example.com");
+        let response = world.http().send(&other.events(batch(&[event]))).await;
+        assert_eq!(response.json()["results"][0]["status"], "accepted", "{response:?}");
+        let response = world.http().send(&post(&other)).await;
+        assert_eq!(response.status, 201, "{response:?}");
+        open("other").await;
+        session.batch_execute("COMMIT").await.expect("a commit");
+    };
+    let erased = erase(&world.connectctl, &client);
+    let (_, (results, written, _), ()) = futures_util::join!(erased, sent, others);
     assert_eq!(results[0]["error"], "contact_erased", "{results:?}");
     assert_eq!(results[1]["status"], "accepted", "{results:?}");
     assert_ne!(results[1]["clientId"], client);
     assert_eq!(world.timeline(&results[1]["clientId"]).await.len(), 1);
+    assert_eq!(written.status, 201, "{written:?}");
+    let clients = "SELECT count(*) FROM clients";
+    assert_eq!(world.database.count(clients).await, 6, "each tenant has three");
 }
