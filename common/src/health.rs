@@ -26,6 +26,9 @@ pub struct Health {
 /// How long work may be under way without any of it coming to an end, successful or not: it hangs then.
 const HANGS_AFTER: Duration = Duration::from_mins(1);
 
+/// Connections that `/livez` and `/readyz` always find free: a probe needs one for a moment.
+const SPARE_CONNECTIONS: usize = 8;
+
 /// Work that is under way, and when some of it was begun or ended last.
 static WORK: Mutex<(usize, Option<Instant>)> = Mutex::new((0, None));
 
@@ -126,7 +129,8 @@ pub async fn serve(addr: SocketAddr, health: Health, metrics: PrometheusHandle) 
     // D34: HEAD gets the same response as GET, without the body.
     let routes = warp::get().or(warp::head()).unify().and(metrics.or(livez).or(readyz));
     let service = move |_| http::with_host(TowerToHyperService::new(warp::service(routes.clone())));
-    let settings = ServerSettings::small(Duration::ZERO);
+    let mut settings = ServerSettings::small(Duration::ZERO);
+    settings.limits.spare = SPARE_CONNECTIONS;
     tokio::spawn(async move { http::serve(listener, settings, service, &CancellationToken::new()).await });
     Ok(())
 }

@@ -102,6 +102,7 @@ fn connection_limits(env: &Environment) -> Result<ConnectionLimits, SettingError
         all,
         per_peer: limit("CONNECT_MAX_CONNECTIONS_PER_PEER")?.unwrap_or((all / 4).max(1)),
         per_network: limit("CONNECT_MAX_CONNECTIONS_PER_NETWORK")?.unwrap_or((all / 2).max(1)),
+        spare: 0,
         times: ConnectionTimes::from_env(env)?,
     })
 }

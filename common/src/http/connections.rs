@@ -13,7 +13,7 @@ use crate::metrics::{
 };
 use crate::shares::{Network, PeerCounts};
 use metrics::Gauge;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,6 +38,8 @@ pub struct ConnectionLimits {
     pub per_peer: u32,
     /// Maximum number of connections of one network (IPv4 /24, IPv6 /64).
     pub per_network: u32,
+    /// Places for connections that would be refused. When all are taken, the oldest of them is closed for a new one.
+    pub spare: usize,
     /// How long a connection waits for its caller while at most half of the places are taken.
     pub times: ConnectionTimes,
 }
@@ -107,8 +109,14 @@ impl Connections {
         if is_observed {
             metrics::gauge!(HTTP_CONNECTIONS_MAX).set(limits.all);
         }
-        let table =
-            Table { limits, last: 0, idle: 0, entries: HashMap::new(), shares: PeerCounts::default() };
+        let table = Table {
+            limits,
+            last: 0,
+            idle: 0,
+            entries: HashMap::new(),
+            spares: BTreeSet::new(),
+            shares: PeerCounts::default(),
+        };
         let (idle, active) = (gauge("idle"), gauge("active"));
         let connections = Self(Arc::new(Shared { table: Mutex::new(table), idle, active }));
         connections.update(|_| ());
@@ -228,6 +236,8 @@ struct Table {
     /// Number of idle connections.
     idle: usize,
     entries: HashMap<u64, Entry>,
+    /// Those that have a spare place.
+    spares: BTreeSet<u64>,
     shares: PeerCounts,
 }
 
@@ -251,17 +261,32 @@ impl Table {
         closed: CancellationToken,
         now: Instant,
     ) -> Result<(u64, Option<CancellationToken>), ConnectionRefusal> {
-        let evicted = match self.entries.len() < self.limits.all as usize {
+        let place = self.take_place(peer, now);
+        let (peer, evicted) = match place {
+            Ok(evicted) => (peer, evicted),
+            Err(refusal) if self.limits.spare == 0 => return Err(refusal),
+            Err(_) if self.spares.len() < self.limits.spare => (None, None),
+            Err(_) => (None, self.spares.first().copied()),
+        };
+        let evicted = evicted.and_then(|id| self.close(id));
+        (self.last, self.idle) = (self.last + 1, self.idle + 1);
+        if place.is_err() {
+            self.spares.insert(self.last);
+        }
+        self.entries.insert(self.last, Entry { peer, idle: Some(now), body: None, is_used: false, closed });
+        Ok((self.last, evicted))
+    }
+
+    /// Takes a part of the share of `peer`, and a place that is no spare one: returns the connection that must be closed for it.
+    fn take_place(&mut self, peer: Option<IpAddr>, now: Instant) -> Result<Option<u64>, ConnectionRefusal> {
+        let evicted = match self.entries.len() - self.spares.len() < self.limits.all as usize {
             true => None,
             false => Some(self.eviction_candidate(now).ok_or(ConnectionRefusal::All)?),
         };
         if let Some(peer) = peer {
             self.take_share(peer)?;
         }
-        let evicted = evicted.and_then(|id| self.close(id));
-        (self.last, self.idle) = (self.last + 1, self.idle + 1);
-        self.entries.insert(self.last, Entry { peer, idle: Some(now), body: None, is_used: false, closed });
-        Ok((self.last, evicted))
+        Ok(evicted)
     }
 
     /// Counts a connection, or a request that a proxy passes on, against the share of `peer`.
@@ -302,6 +327,7 @@ impl Table {
     /// Removes a connection and returns its token, unless it was removed before.
     fn close(&mut self, id: u64) -> Option<CancellationToken> {
         let entry = self.entries.remove(&id)?;
+        self.spares.remove(&id);
         self.idle -= usize::from(entry.idle.is_some());
         if let Some(peer) = entry.peer {
             self.shares.subtract(peer, 1);
@@ -340,7 +366,8 @@ impl Table {
     }
 
     fn longest(&self, since: impl Fn(&Entry) -> Option<Instant>) -> Option<(Instant, u64)> {
-        self.entries.iter().filter_map(|(id, entry)| Some((since(entry)?, *id))).min()
+        let entries = self.entries.iter().filter(|(id, _)| !self.spares.contains(id));
+        entries.filter_map(|(id, entry)| Some((since(entry)?, *id))).min()
     }
 }
 
@@ -350,7 +377,8 @@ mod tests {
 
     const TIMES: ConnectionTimes =
         ConnectionTimes { head: Duration::from_secs(10), idle: Duration::from_secs(30) };
-    const LIMITS: ConnectionLimits = ConnectionLimits { all: 4, per_peer: 3, per_network: 4, times: TIMES };
+    const LIMITS: ConnectionLimits =
+        ConnectionLimits { all: 4, per_peer: 3, per_network: 4, spare: 0, times: TIMES };
 
     fn peer(last: u8) -> IpAddr {
         IpAddr::from([192, 0, last, last])
@@ -396,6 +424,22 @@ mod tests {
         assert_eq!(open(&mut table, 2, now, &tokens), Ok(None));
         table.shares.subtract([192, 0, 1, 2].into(), 1);
         assert!(is_empty(&mut table));
+    }
+
+    #[test]
+    fn a_connection_that_would_be_refused_takes_a_spare_place_and_then_the_oldest_of_these() {
+        let (connections, tokens, now) = opened(&[1, 1, 1]);
+        let mut table = connections.table();
+        table.limits.spare = 2;
+        let spare = [(); 2].map(|()| CancellationToken::new());
+        for token in &spare {
+            assert!(
+                table.open(Some(peer(1)), token.clone(), now).is_ok_and(|(_, evicted)| evicted.is_none())
+            );
+        }
+        assert_eq!(open(&mut table, 1, now, &spare), Ok(Some(0)));
+        assert_eq!(open(&mut table, 2, now, &tokens), Ok(None), "a spare place takes none of the others");
+        assert!(is_empty(&mut table) && table.spares.is_empty());
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl ServerSettings {
     /// Those of a server for a few callers: 256 connections, of which one address may have half and one network three quarters.
     pub fn small(drain_within: Duration) -> Self {
         let times = ConnectionTimes::DEFAULT;
-        let limits = ConnectionLimits { all: 256, per_peer: 128, per_network: 192, times };
+        let limits = ConnectionLimits { all: 256, per_peer: 128, per_network: 192, spare: 0, times };
         Self { limits, proxies: Networks::default(), drain_within, is_observed: false }
     }
 }

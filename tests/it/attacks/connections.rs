@@ -124,6 +124,19 @@ async fn idle_connections_do_not_lock_out_others_from_the_servers_for_operators_
 }
 
 #[tokio::test]
+async fn probes_find_a_connection_although_their_address_has_used_up_its_share() {
+    let world = World::with().ingests(0).start().await;
+    world.until_ready().await;
+    let address = world.workers[0].operator_address();
+    let _held = open(address, STRANGER, 256).await;
+    for path in ["/livez", "/readyz"] {
+        let mut probe = RawConnection::from(STRANGER, address).await;
+        probe.send(format!("GET {path} HTTP/1.1\r\nhost: connect\r\n\r\n")).await;
+        assert_eq!(probe.response().await.expect("a response").status, 200, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn a_request_under_way_is_never_closed_for_a_new_connection() {
     let world =
         World::with().set("CONNECT_MAX_CONNECTIONS", "1").set("CONNECT_BODY_TIMEOUT", "8s").join().await;
