@@ -62,6 +62,11 @@ impl BodySource {
         // While it waits for `100 Continue` the caller sends nothing.
         Self { peer, announced, is_sending: has_body && !headers.contains_key(EXPECT) }
     }
+
+    /// Whether the caller sends it without being asked to.
+    pub const fn is_sending(&self) -> bool {
+        self.is_sending
+    }
 }
 
 /// Why a body could not be read.

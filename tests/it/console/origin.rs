@@ -2,7 +2,8 @@
 
 use super::{ConsoleWorld, form};
 use serde_json::Value;
-use tests::HttpRequest;
+use tests::raw::RawConnection;
+use tests::{HttpRequest, slug};
 
 #[tokio::test]
 async fn no_route_changes_anything_for_the_page_of_another_site() {
@@ -38,6 +39,28 @@ async fn no_route_changes_anything_for_the_page_of_another_site() {
     let scopes = format!("/agencies/acme/keys/{}/scopes", console.world.key.prefix);
     let accepted = form(&scopes, &[("scopes", "leads:read")]).with("origin", &own);
     assert_eq!(visitor.send(accepted).await.status, 303, "an older browser sends the origin only");
+}
+
+#[tokio::test]
+async fn a_form_that_is_not_permitted_is_refused_before_its_body_has_arrived() {
+    let console = ConsoleWorld::shared().await;
+    let viewer = console.viewer().await;
+    let (keys, session) = (format!("/agencies/{}/keys", slug("acme")), viewer.cookie.as_deref());
+    for (path, site, cookie, status) in [
+        (keys.as_str(), "cross-site", session, 403),
+        (&keys, "same-origin", session, 403),
+        (&keys, "same-origin", None, 401),
+        ("/sign-out", "same-origin", None, 303),
+    ] {
+        let mut connection = RawConnection::to(console.http().address()).await;
+        let begun = format!(
+            "POST {path} HTTP/1.1\r\nhost: connect\r\nsec-fetch-site: {site}\r\ncookie: {}\r\n\
+             content-type: application/x-www-form-urlencoded\r\ncontent-length: 1048576\r\n\r\nname=x",
+            cookie.unwrap_or("none=1")
+        );
+        connection.send(begun).await;
+        assert_eq!(connection.response().await.expect("a response").status, status, "{path} {site}");
+    }
 }
 
 #[tokio::test]

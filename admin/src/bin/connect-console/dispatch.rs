@@ -24,8 +24,12 @@ use warp::reply::Response;
 /// The label of requests that no route matches.
 const NO_ROUTE: &str = "none";
 
-/// Responds to a request whose body was read.
-pub(crate) async fn respond(app: &App, request: &Request, body: Result<Bytes, Failure>) -> Response {
+/// Responds to a request. `body` reads its body.
+pub(crate) async fn respond(
+    app: &App,
+    request: &Request,
+    body: impl AsyncFnOnce() -> Result<Bytes, Failure>,
+) -> Response {
     let begun = Instant::now();
     let mut label = NO_ROUTE;
     let handled = handle(app, request, body, &mut label).await;
@@ -58,28 +62,30 @@ fn finish(
 async fn handle(
     app: &App,
     request: &Request,
-    body: Result<Bytes, Failure>,
+    body: impl AsyncFnOnce() -> Result<Bytes, Failure>,
     label: &mut &'static str,
 ) -> Result<Response, Failure> {
     let found = find(&request.method, &request.path)?;
     *label = found.route.pattern;
     // Only this code makes the proof and the form, and a handler that changes something needs both.
-    let posted = match found.route.verb() {
+    let proof = match found.route.verb() {
         Verb::Get => None,
-        Verb::Post => Some((
-            check_origin(&request.headers, app.url.origin()).ok_or(Failure::CrossSite)?,
-            parse_form(&request.headers, &body?)?,
-        )),
+        Verb::Post => Some(check_origin(&request.headers, app.url.origin()).ok_or(Failure::CrossSite)?),
     };
+    let form = async || parse_form(&request.headers, &body().await?);
     if found.route.access == Access::Public {
+        let posted = match proof {
+            Some(proof) => Some((proof, form().await?)),
+            None => None,
+        };
         return public(app, request, &found, posted).await;
     }
     let client = app.database.client().await?;
     // What assets/console.js sends; a person's own requests do not have it.
-    let is_refresh = posted.is_none() && request.headers.contains_key("x-refresh");
+    let is_refresh = proof.is_none() && request.headers.contains_key("x-refresh");
     let Some((session, token)) = session(app, request, &client, is_refresh).await? else {
         // A form that signs out has acted if nobody is signed in.
-        let is_refused = posted.is_some() && found.route.access != Access::SignedIn;
+        let is_refused = proof.is_some() && found.route.access != Access::SignedIn;
         return if is_refused { Err(Failure::NotSignedIn) } else { Ok(redirect("/sign-in")) };
     };
     authorize(found.route.access, &session, found.tenant).map_err(|denial| match denial {
@@ -89,6 +95,17 @@ async fn handle(
     let tenant = match found.tenant {
         Some(slug) => Some(tenants::settings(&client, slug).await?),
         None => None,
+    };
+    // No connection is held while the body arrives, and the session may end meanwhile.
+    let (client, posted) = match proof {
+        None => (client, None),
+        Some(proof) => {
+            drop(client);
+            let form = form().await?;
+            let client = app.database.client().await?;
+            self::session(app, request, &client, false).await?.ok_or(Failure::NotSignedIn)?;
+            (client, Some((proof, form)))
+        }
     };
     let context = Context::new(app, request, (&session, &token), tenant.as_ref(), found.id);
     match (found.route.handler, posted) {

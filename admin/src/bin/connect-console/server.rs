@@ -6,8 +6,10 @@ use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::request::{BODY_MAX, Request};
 use common::http::{self, BodyReader, BodySource, BodyStream, Connection, ConnectionTimes, ServerSettings};
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::{HeaderMap, Method};
 use hyper_util::service::TowerToHyperService;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -56,28 +58,38 @@ fn routes(
         let (app, threads, bodies) = (Arc::clone(&app), threads.clone(), bodies.clone());
         let (path, connection) = (path.as_str().to_owned(), Arc::clone(&connection));
         async move {
-            respond(app, threads, bodies, &connection, (method, path, query, headers), Box::pin(body)).await
+            respond(app, threads, bodies, connection, (method, path, query, headers), Box::pin(body)).await
         }
     })
 }
 
-/// Reads the body and lets a thread handle the request. The operation runs to completion even if its client disconnects: a change
-/// is made completely or not at all.
+/// Lets a thread handle the request, which reads the body once it knows that the request is permitted. The operation runs to
+/// completion even if its client disconnects: a change is made completely or not at all.
 async fn respond(
     app: Arc<App>,
     threads: LocalPoolHandle,
     bodies: BodyReader,
-    connection: &Connection,
+    connection: Arc<Connection>,
     (method, path, raw_query, headers): (Method, String, String, HeaderMap),
     body: impl BodyStream,
 ) -> Response {
     let peer = connection.peer();
-    let body = bodies.read(BodySource::new(peer, &headers), body, || connection.begin_body()).await;
-    let body = body.map_err(Failure::from);
     // Unreadable queries are treated as missing ones: every page has defaults.
     let query = Fields::parse(raw_query.as_bytes()).unwrap_or_default();
     let request = Arc::new(Request { id: Uuid::now_v7(), peer, method, path, query, headers });
     let (shared, handled) = (Arc::clone(&app), Arc::clone(&request));
-    let handling = threads.spawn_pinned(|| async move { dispatch::respond(&shared, &handled, body).await });
+    let handling = threads.spawn_pinned(move || async move {
+        let source = BodySource::new(peer, &handled.headers);
+        let (is_sending, is_read) = (source.is_sending(), Cell::new(false));
+        let read = async || {
+            is_read.set(true);
+            bodies.read(source, body, || connection.begin_body()).await.map_err(Failure::from)
+        };
+        let mut response = dispatch::respond(&shared, &handled, read).await;
+        if is_sending && !is_read.get() {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    });
     handling.await.unwrap_or_else(|_| dispatch::respond_after_panic(&app, &request))
 }
