@@ -1,10 +1,12 @@
 //! Audit records in the browser: filter and export.
 
-use super::{ConsoleWorld, body};
+use super::{ConsoleWorld, body, form, with_id};
 use crate::connectctl::audit::add_records;
 use chrono::TimeDelta;
 use common::clock;
 use serde_json::Value;
+use tests::raw::RawConnection;
+use tests::until_equal;
 
 #[tokio::test]
 async fn records_are_filtered_and_exported_as_lines_of_json_and_as_csv() {
@@ -76,4 +78,29 @@ async fn an_export_without_a_format_or_of_another_agency_is_refused_and_not_reco
     }
     let recorded = "SELECT count(*) FROM audit_records WHERE action = 'audit.export'";
     assert_eq!(console.world.database.count(recorded).await, 0);
+}
+
+#[tokio::test]
+async fn downloads_that_nobody_reads_are_few() {
+    let console = ConsoleWorld::start().await;
+    // More than the sockets take.
+    let records = "INSERT INTO audit_records (tenant_id, audit_id, at, who, interface, action, target)
+        SELECT tenant_id, gen_random_uuid(), now(), 'ana', 'console', 'test.action', repeat('x', 1000)
+        FROM tenants, generate_series(1, 20000) WHERE slug = 'acme'";
+    console.world.database.execute(records).await;
+    let admin = console.admin().await;
+    let (path, cookie) = ("/agencies/acme/audit/export", admin.cookie.clone().expect("a session"));
+    let mut unread = Vec::new();
+    for _ in 0..2 {
+        let request =
+            with_id(form(path, &[("format", "csv")]), &cookie).with("sec-fetch-site", "same-origin");
+        let mut connection = RawConnection::to(console.http().address()).await;
+        connection.send_request(&request.with("cookie", &cookie)).await;
+        connection.until("HTTP/1.1 200 OK").await;
+        unread.push(connection);
+    }
+    let next = async || admin.post(path, &[("format", "csv"), ("action", "tenant.")]).await.status;
+    assert_eq!(next().await, 503);
+    drop(unread);
+    until_equal("the places are free", 200, next).await;
 }

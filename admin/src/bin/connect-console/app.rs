@@ -4,13 +4,14 @@ use crate::failure::Failure;
 use crate::openid_connect::Provider;
 use crate::proxy::Proxy;
 use crate::sign_in_limit::SignInLimit;
-use crate::under_way::UnderWay;
+use crate::under_way::{Places, UnderWay};
 use admin::console::GroupRoles;
 use common::broker::OperatorConnection;
 use common::db::Database;
 use common::egress::EgressSettings;
 use common::sealed::MasterKeys;
 use common::settings::{BrokerSettings, ConsoleUrl, TenantBounds};
+use std::sync::Arc;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Maximum number of connections to the broker at once; further operations wait.
@@ -35,6 +36,8 @@ pub(crate) struct App {
     pub(crate) callbacks_under_way: UnderWay,
     /// Checks of the receivers of new subscriptions, by agency.
     pub(crate) receiver_checks: UnderWay,
+    /// Downloads of audit records, by agency.
+    pub(crate) exports: Arc<Places>,
     /// Sign-ins by the name that the provider or the proxy verified.
     pub(crate) verified_sign_ins: SignInLimit,
     pub(crate) broker: ConsoleBroker,

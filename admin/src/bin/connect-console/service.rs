@@ -85,6 +85,7 @@ impl Program for Settings {
             callbacks: SignInLimit::default(),
             callbacks_under_way: UnderWay::default(),
             receiver_checks: UnderWay::default(),
+            exports: Arc::default(),
             verified_sign_ins: SignInLimit::default(),
         });
         tracing::info!(addr = %bound, url = %app.url, "listening for console requests");

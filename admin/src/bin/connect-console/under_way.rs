@@ -22,6 +22,35 @@ impl UnderWay {
     }
 }
 
+/// What may happen only a few times at once, by key.
+#[derive(Debug, Default)]
+pub(crate) struct Places(Mutex<Vec<String>>);
+
+/// One of them, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place(Arc<Places>, String);
+
+impl Places {
+    /// Takes a place, unless `all` are taken, or `of_key` by this key.
+    pub(crate) fn take(self: &Arc<Self>, key: &str, all: usize, of_key: usize) -> Option<Place> {
+        let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if taken.len() >= all || taken.iter().filter(|other| *other == key).count() >= of_key {
+            return None;
+        }
+        taken.push(key.to_owned());
+        Some(Place(Arc::clone(self), key.to_owned()))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = taken.iter().position(|key| *key == self.1) {
+            taken.swap_remove(at);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,5 +69,14 @@ mod tests {
         assert!(second.poll(&mut context).is_ready());
         drop(under_way.enter("other").await);
         assert_eq!(under_way.0.lock().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn each_key_and_all_together_have_a_few_places() {
+        let places = Arc::new(Places::default());
+        let mut taken: Vec<_> = ["a", "a", "a", "b", "c"].map(|key| places.take(key, 3, 2)).into();
+        assert_eq!(taken.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false, true, false]);
+        drop(taken.remove(0));
+        assert!(places.take("a", 3, 2).is_some());
     }
 }

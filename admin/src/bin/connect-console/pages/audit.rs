@@ -8,10 +8,13 @@ use crate::layout;
 use crate::pages::filter::{Filter, before};
 use crate::pages::form::once;
 use crate::response::download;
+use crate::under_way::Place;
 use admin::audit::{self, AUDIT_EXPORT_MAX, AuditExport, AuditFilter, AuditRecord, ExportFormat};
 use common::db::Database;
 use maud::{Markup, html};
+use std::time::Duration;
 use tokio::sync::mpsc::{Sender, channel};
+use tokio::time::timeout;
 use warp::reply::Response;
 
 /// Records of a page.
@@ -105,6 +108,12 @@ fn parse_filter(fields: &Fields, tenant: Option<String>) -> Filter<AuditFilter> 
 
 /// Parts that were read and not sent yet, so that a slow download needs little memory.
 const PARTS: usize = 1;
+/// Downloads that may be under way at once.
+const EXPORTS: usize = 8;
+/// Downloads that may be under way at once of one agency, or of all of them.
+const EXPORTS_OF_ONE: usize = 2;
+/// How long a download waits for its browser to read a part.
+const STALLED: Duration = Duration::from_secs(30);
 
 /// The records of an agency.
 pub(crate) async fn export_of_tenant(change: Change<'_>) -> Result<Response, Failure> {
@@ -120,17 +129,21 @@ pub(crate) async fn export_everywhere(change: Change<'_>) -> Result<Response, Fa
 async fn export(mut change: Change<'_>, tenant: Option<String>) -> Result<Response, Failure> {
     let format = ExportFormat::parse(change.form().get("format"));
     let format = format.ok_or(Failure::BadRequest("the format must be csv or jsonl"))?;
-    let name = format!("audit-{}.{}", tenant.as_deref().unwrap_or("all"), format.as_str());
+    let of = tenant.clone().unwrap_or_else(|| "all".to_owned());
+    let name = format!("audit-{of}.{}", format.as_str());
     let filter = parse_filter(change.form(), tenant);
     if !filter.faults().is_empty() {
         return Err(Failure::BadRequest("the times of the filter must be dates with times"));
     }
-    let database = change.context().app.database.clone();
+    let app = change.context().app;
+    let (place, database) = (app.exports.take(&of, EXPORTS, EXPORTS_OF_ONE), app.database.clone());
+    let place = place.ok_or(Failure::Overloaded)?;
     let (client, actor) = change.repeatable_operation();
     let export = AuditExport::begin(client, actor, filter.selected, format, AUDIT_EXPORT_MAX).await?;
-    let (parts, sent) = channel(PARTS);
+    // And one for the error of a download that stalls.
+    let (parts, sent) = channel(PARTS + 1);
     // Ends when the last part is sent, or when the download was canceled.
-    tokio::spawn(send(export, database, parts));
+    tokio::spawn(send(export, database, parts, place));
     let media_type = match format {
         ExportFormat::Csv => "text/csv; charset=utf-8; header=present",
         ExportFormat::JsonLines => "application/jsonl; charset=utf-8",
@@ -140,7 +153,13 @@ async fn export(mut change: Change<'_>, tenant: Option<String>) -> Result<Respon
 
 /// Sends the parts, and an error instead of the rest if one cannot be read: the browser then reports an incomplete download.
 /// Between two parts no connection is held.
-async fn send(mut export: AuditExport, database: Database, parts: Sender<Result<String, String>>) {
+async fn send(
+    mut export: AuditExport,
+    database: Database,
+    parts: Sender<Result<String, String>>,
+    _place: Place,
+) {
+    let Ok(stalled) = parts.clone().reserve_owned().await else { return };
     loop {
         let part = match database.client().await {
             Ok(client) => export.next(&client).await.map_err(|error| error.to_string()),
@@ -151,8 +170,13 @@ async fn send(mut export: AuditExport, database: Database, parts: Sender<Result<
             tracing::warn!(error, "an export of audit records was interrupted; the download is incomplete");
         }
         let Some(part) = part.transpose() else { return };
-        if parts.send(part).await.is_err() || is_last {
-            return;
+        match timeout(STALLED, parts.send(part)).await {
+            Ok(Ok(())) if !is_last => {}
+            Ok(_) => return,
+            Err(_) => {
+                stalled.send(Err("the download has stalled".to_owned()));
+                return;
+            }
         }
     }
 }
