@@ -150,7 +150,7 @@ mod tests {
         let transport = Transport::new(&OidcSettings::for_tests()).unwrap();
         let answer = async {
             let (mut socket, _) = listener.accept().await.unwrap();
-            socket.read(&mut [0; 4096]).await.unwrap();
+            assert!(socket.read(&mut [0; 4096]).await.unwrap() > 0);
             socket.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
             socket
         };
