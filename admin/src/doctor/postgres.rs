@@ -13,7 +13,7 @@ common::statements! {
     /// In a session without settings of its own for these.
     const SETTINGS = "-- doctor.settings
     SELECT name, setting FROM pg_settings
-    WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit', 'autovacuum', 'track_counts',
+    WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit', 'synchronous_standby_names', 'autovacuum', 'track_counts',
                    'default_transaction_isolation', 'zero_damaged_pages', 'server_encoding')
     ORDER BY name";
 
@@ -70,8 +70,17 @@ const EXPECTED: [(&str, &str, bool, &str); 6] = [
 /// The settings that the programs rely on and do not set in their sessions.
 pub(super) async fn settings(client: &Client) -> Result<Vec<Finding>, AdminError> {
     let mut findings = Vec::new();
+    let mut is_local = false;
+    // In the order of the names.
     for row in client.query(SETTINGS.as_str(), &[]).await? {
         let (name, found): (String, String) = (row.try_get(0)?, row.try_get(1)?);
+        is_local |= name == "synchronous_commit" && found == "local";
+        if name == "synchronous_standby_names" && is_local && !found.is_empty() {
+            findings.push(Finding::warning(
+                "synchronous_commit is local by default although synchronous_standby_names is set: behind a connection pooler a failover would lose confirmed events",
+                "ALTER SYSTEM SET synchronous_commit = on; then SELECT pg_reload_conf()",
+            ));
+        }
         if name == "synchronous_commit" && found == "off" {
             findings.push(Finding::warning(
                 "synchronous_commit is off by default: behind a connection pooler the programs would lose confirmed commits in a crash, so they refuse to work there",

@@ -25,6 +25,14 @@ async fn settings_that_lose_data_are_found() {
         }
         until_fixed(ctl, &[], "postgres.settings", name).await;
     }
+    for (name, value) in [("synchronous_commit", "local"), ("synchronous_standby_names", "other")] {
+        world.database.execute(&format!("ALTER SYSTEM SET {name} = '{value}'")).await;
+        world.database.execute("SELECT pg_reload_conf()").await;
+    }
+    until_found(ctl, &[], "warning", "postgres.settings", "synchronous_commit is local").await;
+    world.database.execute("ALTER SYSTEM RESET synchronous_standby_names").await;
+    world.database.execute("SELECT pg_reload_conf()").await;
+    until_fixed(ctl, &[], "postgres.settings", "synchronous_commit").await;
     world.database.execute("ALTER SYSTEM SET default_transaction_read_only = on").await;
     world.database.execute("SELECT pg_reload_conf()").await;
     until_found(ctl, &[], "error", "postgres.read_only", "the server is read-only").await;
