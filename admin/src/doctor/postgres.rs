@@ -4,7 +4,7 @@ use super::Finding;
 use crate::AdminError;
 use chrono::{DateTime, TimeDelta, Utc};
 use common::clock;
-use common::db::missing_behind_pooler;
+use common::db::{ConnectError, keeps_prepared_statements, missing_behind_pooler};
 use common::settings::DatabaseSettings;
 use std::time::Duration;
 use tokio_postgres::Client;
@@ -147,8 +147,14 @@ pub(super) async fn pooler(
     if settings.url == settings.direct_url {
         return Ok(Vec::new());
     }
-    let missing = missing_behind_pooler(&settings.url, patience).await;
-    let missing = missing.map_err(|error| AdminError::Unreadable(error.to_string()))?;
+    let unreadable = |error: ConnectError| AdminError::Unreadable(error.to_string());
+    if !keeps_prepared_statements(&settings.url, patience).await.map_err(unreadable)? {
+        return Ok(vec![Finding::error(
+            "the connection pooler of DATABASE_URL does not keep prepared statements between transactions: statements fail",
+            "Use PgBouncer 1.21 or newer with max_prepared_statements = 200, or pool_mode = session; see docs/operators.md, PgBouncer",
+        )]);
+    }
+    let missing = missing_behind_pooler(&settings.url, patience).await.map_err(unreadable)?;
     let fix = "Run connectctl migrate with DATABASE_URL and DATABASE_DIRECT_URL for each program's user, then RECONNECT in the pooler; see docs/operators.md, PgBouncer";
     let of = |is_error: bool| if is_error { Finding::error } else { Finding::warning };
     Ok(missing.into_iter().map(|missing| of(missing.is_error)(missing.text, fix.to_owned())).collect())

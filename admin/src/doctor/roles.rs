@@ -25,11 +25,12 @@ common::statements! {
     WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND r.rolname = ANY($1::text[])
     ORDER BY 1, 2, 3";
 
-    /// Sessions of programs whose user owns the schema.
+    /// Sessions of programs whose user owns the schema or is a superuser.
     const OWNERS = "-- doctor.programs_as_owner
     SELECT DISTINCT a.usename::text FROM pg_stat_activity a
-    JOIN pg_class c ON c.relowner = a.usesysid AND c.oid = to_regclass('tenants')
-    WHERE a.datname = current_database()
+    JOIN pg_class c ON c.oid = to_regclass('tenants')
+    JOIN pg_roles r ON r.oid = a.usesysid
+    WHERE a.datname = current_database() AND (c.relowner = a.usesysid OR r.rolsuper)
       AND (a.application_name LIKE 'ingest%' OR a.application_name IN ('worker', 'dispatcher'))";
 }
 
@@ -121,7 +122,7 @@ pub(super) async fn check(client: &Client, prefix: &RolePrefix) -> Result<Vec<Fi
         let user: String = row.try_get(0)?;
         findings.push(Finding::warning(
             format!(
-                "a program works as {user}, which owns the schema and may do more than any program needs"
+                "a program works as {user}, which owns the schema or is a superuser, and may do more than any program needs"
             ),
             format!("{fix}, and give each program a user that is a member of its role"),
         ));

@@ -2,6 +2,7 @@
 
 use super::connect::ConnectError;
 use super::demotion;
+use super::session_settings::is_mixed_up;
 use super::tls::describe_with_causes;
 use deadpool_postgres::{HookError, PoolError};
 use thiserror::Error;
@@ -137,7 +138,7 @@ fn is_refusal(code: &SqlState) -> bool {
 ///
 /// A statement that exceeded its time or memory is not among them, because a smaller unit may succeed.
 fn is_outage(code: &SqlState) -> bool {
-    const TRANSIENT: [SqlState; 15] = [
+    const TRANSIENT: [SqlState; 13] = [
         SqlState::ADMIN_SHUTDOWN,
         SqlState::CRASH_SHUTDOWN,
         SqlState::CANNOT_CONNECT_NOW,
@@ -151,10 +152,8 @@ fn is_outage(code: &SqlState) -> bool {
         SqlState::INVALID_CATALOG_NAME,
         SqlState::INVALID_PASSWORD,
         SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
-        SqlState::INVALID_SQL_STATEMENT_NAME,
-        SqlState::DUPLICATE_PSTATEMENT,
     ];
-    code.code().starts_with("08") || TRANSIENT.contains(code)
+    code.code().starts_with("08") || TRANSIENT.contains(code) || is_mixed_up(code)
 }
 
 /// Whether an error without SQLSTATE means that the connection was lost or not established. The driver also returns such
@@ -167,6 +166,11 @@ fn is_broken(error: &tokio_postgres::Error) -> bool {
 /// The text for logs. The database's message names constraints and columns; its detail may contain values and is left out.
 pub(super) fn describe(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
+        Some(db) if is_mixed_up(db.code()) => format!(
+            "{} ({}): a connection pooler mixes up prepared statements; it needs PgBouncer 1.21 or newer with max_prepared_statements, or pool_mode = session",
+            db.message(),
+            db.code().code()
+        ),
         Some(db) => format!("{} ({})", db.message(), db.code().code()),
         None => describe_with_causes(error),
     }

@@ -30,6 +30,8 @@ pub use pool::{Client, Database, PoolSettings, RetryableTransaction, Transaction
 pub use schema_check::{SCHEMA_STATEMENTS, SchemaRefusal};
 pub(crate) use schema_check::{until_refused, verify_schema};
 pub use session::{DatabaseSession, DatabaseSessionConfig, SessionWork, run_session};
-pub use session_settings::{WrongSetting, missing_behind_pooler, planner_options, role_settings};
+pub use session_settings::{
+    WrongSetting, keeps_prepared_statements, missing_behind_pooler, planner_options, role_settings,
+};
 pub use statement::{Sql, column};
 pub use tls_report::{tls_files, tls_reports};

@@ -251,17 +251,16 @@ fn verify_settings(settings: PoolSettings) -> Hook {
             if is_verified.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            let wrong_settings = wrong_settings(client, &settings).await.map_err(HookError::Backend)?;
-            let remedy = "see docs/operators.md, PgBouncer";
-            if let Some(wrong) = wrong_settings.iter().find(|wrong| wrong.is_error) {
-                let what = format!("{}; {remedy}", wrong.text);
-                limited!(WRONG_SETTING[0], error, pool = settings.name, "{what}");
-                return Err(HookError::message(what));
+            let wrong = wrong_settings(client, &settings, true).await.map_err(HookError::Backend)?;
+            if let Some(WrongSetting { is_error, text }) = wrong {
+                let what = format!("{text}; see docs/operators.md, PgBouncer");
+                if is_error {
+                    limited!(WRONG_SETTING[0], error, pool = settings.name, "{what}");
+                    return Err(HookError::message(what));
+                }
+                tracing::warn!(pool = settings.name, "{what}");
             }
             is_verified.store(true, Ordering::Relaxed);
-            for WrongSetting { text, .. } in &wrong_settings {
-                tracing::warn!(pool = settings.name, "{text}; {remedy}");
-            }
             Ok(())
         })
     })

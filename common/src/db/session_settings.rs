@@ -6,6 +6,8 @@ use super::connect::{ConnectError, connect};
 use super::pool::PoolSettings;
 use crate::settings::DatabaseUrl;
 use std::time::Duration;
+use tokio::time::timeout;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error, SimpleQueryMessage};
 
 /// The statement timeout of a role, in milliseconds: as long as the longest of any pool. Ingest enforces its own, shorter ones.
@@ -30,7 +32,8 @@ const PLANNER: [SessionSetting; 6] = [
 /// The session's values, in the base unit of each setting; SHOW would format them. The query is not
 /// prepared: a pooler may not know prepared statements.
 const SETTINGS: &str = "-- session.settings
-    SELECT lower(name), setting FROM pg_settings";
+    SELECT lower(name), setting FROM pg_settings
+    UNION ALL SELECT 'is_superuser', current_setting('is_superuser')";
 
 /// A setting, and how the server's value is compared with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +58,7 @@ enum Rule {
     Required,
 }
 
-/// A setting of a session with another value than the programs need.
+/// Settings of a session with other values than the programs need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrongSetting {
     /// Whether the program must not work with it.
@@ -69,8 +72,8 @@ impl SessionSetting {
         Self { name, value: std::borrow::Cow::Borrowed(value), rule: Rule::Advised }
     }
 
-    /// Compares the server's value.
-    fn check(&self, found: Option<&str>) -> Option<WrongSetting> {
+    /// What is wrong with the server's value, and whether a program must not work with it.
+    fn check(&self, found: Option<&str>) -> Option<(bool, String)> {
         let Self { name, value, rule } = self;
         let found = found.unwrap_or("unknown");
         let is_met = match rule {
@@ -83,10 +86,8 @@ impl SessionSetting {
                 number(found) >= number(value)
             }
         };
-        (!is_met).then(|| WrongSetting {
-            is_error: matches!(rule, Rule::NotOff | Rule::Required),
-            text: format!("the session has {name} = {found} instead of {value}"),
-        })
+        let is_error = matches!(rule, Rule::NotOff | Rule::Required);
+        (!is_met).then(|| (is_error, format!("the session has {name} = {found} instead of {value}")))
     }
 }
 
@@ -135,21 +136,61 @@ pub fn role_settings() -> Vec<(&'static str, String)> {
 pub async fn missing_behind_pooler(
     url: &DatabaseUrl,
     within: Duration,
-) -> Result<Vec<WrongSetting>, ConnectError> {
-    let pool =
-        PoolSettings { name: "connectctl", size: 1, wait: within, statement_timeout: within, durable: true };
-    let mut config = url.config();
-    let options = [config.get_options().map(str::to_owned), Some(pool_options(&pool))];
-    config.application_name(pool.name).options(options.into_iter().flatten().collect::<Vec<_>>().join(" "));
-    let (client, connection) = connect(url, &config, within).await?;
-    tokio::spawn(connection);
-    let failed =
-        |error| ConnectError::Driver { earlier: String::new(), server: "the session".to_owned(), error };
-    wrong_settings(&client, &pool).await.map_err(failed)
+) -> Result<Option<WrongSetting>, ConnectError> {
+    let pool = pool_of_connectctl(within);
+    let client = open(url, &pool).await?;
+    // connectctl may be a superuser.
+    let found = wrong_settings(&client, &pool, false).await;
+    found.map_err(failed)
 }
 
-/// Compares the settings of a session with those that the sessions of a pool need.
-pub(super) async fn wrong_settings(client: &Client, pool: &PoolSettings) -> Result<Vec<WrongSetting>, Error> {
+/// Whether a connection pooler keeps prepared statements for clients that share its sessions: PgBouncer before 1.21 does not, nor a
+/// newer one without `max_prepared_statements`. Opens two sessions as the programs do.
+pub async fn keeps_prepared_statements(url: &DatabaseUrl, within: Duration) -> Result<bool, ConnectError> {
+    let pool = pool_of_connectctl(within);
+    let (one, other) = (open(url, &pool).await?, open(url, &pool).await?);
+    let probe = async {
+        let statement = one.prepare("-- session.probe\nSELECT 1").await?;
+        // The pooler gives the session that was used last to the transaction, and another one to the statement.
+        other.batch_execute("BEGIN; SELECT 1").await?;
+        one.query(&statement, &[]).await
+    };
+    match timeout(within, probe).await {
+        // No response: it has one session, which the transaction keeps.
+        Ok(Ok(_)) | Err(_) => Ok(true),
+        Ok(Err(error)) if error.code().is_some_and(is_mixed_up) => Ok(false),
+        Ok(Err(error)) => Err(failed(error)),
+    }
+}
+
+/// Whether a pooler has mixed up the prepared statements of its clients.
+pub(super) fn is_mixed_up(code: &SqlState) -> bool {
+    [SqlState::INVALID_SQL_STATEMENT_NAME, SqlState::DUPLICATE_PSTATEMENT].contains(code)
+}
+
+const fn pool_of_connectctl(within: Duration) -> PoolSettings {
+    PoolSettings { name: "connectctl", size: 1, wait: within, statement_timeout: within, durable: true }
+}
+
+async fn open(url: &DatabaseUrl, pool: &PoolSettings) -> Result<Client, ConnectError> {
+    let mut config = url.config();
+    let options = [config.get_options().map(str::to_owned), Some(pool_options(pool))];
+    config.application_name(pool.name).options(options.into_iter().flatten().collect::<Vec<_>>().join(" "));
+    let (client, connection) = connect(url, &config, pool.wait).await?;
+    tokio::spawn(connection);
+    Ok(client)
+}
+
+fn failed(error: Error) -> ConnectError {
+    ConnectError::Driver { earlier: String::new(), server: "the session".to_owned(), error }
+}
+
+/// Compares the settings of a session with those that the sessions of a pool need. Only the users of programs should not be superusers.
+pub(super) async fn wrong_settings(
+    client: &Client,
+    pool: &PoolSettings,
+    is_of_program: bool,
+) -> Result<Option<WrongSetting>, Error> {
     let rows = client.simple_query(SETTINGS).await?;
     let found = |name: &str| {
         rows.iter().find_map(|row| match row {
@@ -157,7 +198,28 @@ pub(super) async fn wrong_settings(client: &Client, pool: &PoolSettings) -> Resu
             SimpleQueryMessage::Row(_) | _ => None,
         })
     };
-    Ok(of_pool(pool).iter().filter_map(|setting| setting.check(found(setting.name))).collect())
+    Ok(compare(pool, is_of_program, found))
+}
+
+fn compare<'v>(
+    pool: &PoolSettings,
+    is_of_program: bool,
+    found: impl Fn(&str) -> Option<&'v str>,
+) -> Option<WrongSetting> {
+    let mut wrong: Vec<(bool, String)> =
+        of_pool(pool).iter().filter_map(|setting| setting.check(found(setting.name))).collect();
+    let has_standbys = found("synchronous_standby_names").is_some_and(|names| !names.is_empty());
+    if pool.durable && has_standbys && found("synchronous_commit") == Some("local") {
+        let what = "the session has synchronous_commit = local although synchronous_standby_names is set: a failover would lose confirmed commits";
+        wrong.push((false, what.to_owned()));
+    }
+    if is_of_program && found("is_superuser") == Some("on") {
+        let what = "the program's user is a superuser, whom nothing restricts: give it a user of its own role (connectctl roles)";
+        wrong.push((false, what.to_owned()));
+    }
+    let is_error = wrong.iter().any(|(is_error, _)| *is_error);
+    let texts: Vec<String> = wrong.into_iter().map(|(_, text)| text).collect();
+    (!texts.is_empty()).then(|| WrongSetting { is_error, text: texts.join("; ") })
 }
 
 #[cfg(test)]
@@ -178,8 +240,8 @@ mod tests {
         };
         let all = of_pool(pool).into_iter();
         all.filter_map(|setting| {
-            let wrong = setting.check(value(setting.name))?;
-            Some((setting.name.to_owned(), wrong.is_error))
+            let (is_error, _) = setting.check(value(setting.name))?;
+            Some((setting.name.to_owned(), is_error))
         })
         .collect()
     }
@@ -187,6 +249,21 @@ mod tests {
     #[test]
     fn the_settings_of_the_role_suffice_for_every_pool() {
         assert!(lacking(&pool(true), &[]).is_empty() && lacking(&pool(false), &[]).is_empty());
+    }
+
+    #[test]
+    fn superusers_and_local_commits_beside_standbys_are_told_in_one_line() {
+        let found = |name: &str| match name {
+            "is_superuser" => Some("on"),
+            "synchronous_commit" => Some("local"),
+            "synchronous_standby_names" => Some("*"),
+            _ => None,
+        };
+        let told = |is_of_program| compare(&pool(true), is_of_program, found).unwrap().text;
+        assert!(
+            told(true).contains("; the program's user is a superuser") && !told(false).contains("superuser")
+        );
+        assert!(told(false).contains("synchronous_commit = local although"), "{}", told(false));
     }
 
     #[test]

@@ -94,7 +94,7 @@ async fn assert_programs_work(mut world: World, pooler: &Pooler) {
 #[tokio::test]
 async fn programs_work_behind_a_pooler_of_transactions() {
     if !Pooler::knows_prepared_statements() {
-        println!("not tested: PgBouncer is older than 1.21");
+        // `make test` says so at its end. The test below is about such a pooler.
         return;
     }
     let postgres = Postgres::start().await;
@@ -103,6 +103,28 @@ async fn programs_work_behind_a_pooler_of_transactions() {
     let world = world_behind(&pooler, &postgres).await;
     write_settings(&world).await;
     assert_programs_work(world, &pooler).await;
+}
+
+#[tokio::test]
+async fn a_pooler_of_transactions_without_prepared_statements_is_named_with_the_remedy() {
+    const REMEDY: &str = "PgBouncer 1.21 or newer with max_prepared_statements";
+    let postgres = Postgres::start().await;
+    let mut lines = vec!["pool_mode = transaction", "default_pool_size = 3"];
+    if Pooler::knows_prepared_statements() {
+        lines.push("max_prepared_statements = 0");
+    }
+    let pooler = Pooler::start(&postgres, &lines).await;
+    let world = world_behind(&pooler, &postgres).await;
+    write_settings(&world).await;
+    for name in SERVICES {
+        let mut program = Program::spawn(name, world.settings());
+        program.until_listening().await;
+        program.until_logged(REMEDY).await;
+    }
+    let doctor = tests::Connectctl::with(world.settings().to_vec());
+    let doctor = doctor.and("DATABASE_URL", &pooler.url(world.database.url()));
+    let report = doctor.run(&["doctor", "--json"]).await;
+    assert_eq!(report.output.matches(REMEDY).count(), 1, "{report:?}");
 }
 
 #[tokio::test]
