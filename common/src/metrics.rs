@@ -107,7 +107,8 @@ pub(crate) const POOL_AVAILABLE: &str = "connect_db_pool_available";
 /// Tasks that wait for a connection of a database pool.
 pub(crate) const POOL_WAITING: &str = "connect_db_pool_waiting";
 /// Transactions by name and outcome: `committed`, `refused` (a function of the schema refused what the caller asked for: the
-/// quota is used up, or the deadline has passed), `conflict` (it is retried, five runs at most), `unavailable`, `failed`.
+/// quota is used up, or the deadline has passed), `conflict` (it is retried, five runs at most), `locked` (another
+/// transaction holds a lock; what it was for is put off), `unavailable`, `failed`.
 pub(crate) const TRANSACTIONS: &str = "connect_db_transactions_total";
 /// Spans by export outcome: `exported`, `failed` (the collector did not accept them), `dropped` (the queue was full).
 pub(crate) const TRACE_SPANS: &str = "connect_trace_spans_total";

@@ -2,7 +2,7 @@
 
 use crate::activity;
 use crate::broker::{Broker, MessageKeys};
-use crate::db::{Database, until_refused, verify_schema};
+use crate::db::{Database, keeps_prepared_statements, until_refused, verify_schema};
 use crate::health::{self, Health};
 use crate::periodic::ticks;
 use crate::sealed::MasterKeys;
@@ -15,7 +15,7 @@ use std::fmt::Display;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 /// The allocator of all programs, because a batch is thousands of short-lived strings.
@@ -24,6 +24,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// How often readiness is checked, and the longest that the database may take to respond.
 const READINESS_INTERVAL: Duration = Duration::from_secs(1);
+/// How often a connection pooler that cannot serve the programs is told of, and how long it may take to respond.
+const POOLER_INTERVAL: Duration = Duration::from_secs(60);
+const POOLER_PATIENCE: Duration = Duration::from_secs(5);
 /// Part of the shutdown timeout that is reserved for writing the last counts after the drain.
 const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -112,6 +115,7 @@ async fn start_and_run<P: Program>() -> Result<(), String> {
     let addr = metrics_addr.unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, P::METRICS_PORT)));
     let serving = health::serve(addr, health.clone(), metrics::install()).await;
     serving.map_err(|error| error.to_string())?;
+    tokio::spawn(watch_pooler(database.clone()));
     let service = Service { database, broker, master_keys, shutdown_timeout, health, shutdown };
     let ended = tokio::select! {
         ended = Box::pin(program.run(service)) => ended.map_err(|error| error.to_string()),
@@ -123,6 +127,27 @@ async fn start_and_run<P: Program>() -> Result<(), String> {
     }
     exporter.flush().await;
     ended
+}
+
+/// Logs an error if `DATABASE_URL` leads to a connection pooler that cannot serve the programs: of all statements that fail there
+/// none says why.
+async fn watch_pooler(database: DatabaseSettings) {
+    if database.url == database.direct_url {
+        return;
+    }
+    loop {
+        match keeps_prepared_statements(&database.url, POOLER_PATIENCE).await {
+            Ok(true) => return,
+            Ok(false) => {
+                tracing::error!(
+                    "the connection pooler of DATABASE_URL does not keep prepared statements between transactions: statements fail; it needs PgBouncer 1.21 or newer with max_prepared_statements, or pool_mode = session"
+                );
+                sleep(POOLER_INTERVAL).await;
+            }
+            // The readiness tells that there is no connection.
+            Err(_) => sleep(READINESS_INTERVAL).await,
+        }
+    }
 }
 
 impl Service {

@@ -39,7 +39,8 @@ impl TxError {
     /// The outcome label of a transaction with this error, as [`crate::metrics::TRANSACTIONS`] counts it.
     pub fn outcome(&self) -> &'static str {
         match self {
-            Self::Conflict(_) | Self::Stale(_) | Self::Locked(_) => "conflict",
+            Self::Conflict(_) | Self::Stale(_) => "conflict",
+            Self::Locked(_) => "locked",
             Self::Unavailable(_) => "unavailable",
             Self::StatementFailed(error) if error.code().is_some_and(is_refusal) => "refused",
             Self::StatementFailed(_) | Self::Abandoned(_) => "failed",

@@ -157,8 +157,10 @@ pub async fn keeps_prepared_statements(url: &DatabaseUrl, within: Duration) -> R
     };
     match timeout(within, probe).await {
         // No response: it has one session, which the transaction keeps.
-        Ok(Ok(_)) | Err(_) => Ok(true),
-        Ok(Err(error)) if error.code().is_some_and(is_mixed_up) => Ok(false),
+        Err(_elapsed) => Ok(true),
+        // Another client's statement may have the same name there.
+        Ok(Ok(rows)) => Ok(rows.first().is_some_and(|row| row.try_get(0).is_ok_and(|one: i32| one == 1))),
+        Ok(Err(error)) if error.code().is_some() => Ok(false),
         Ok(Err(error)) => Err(failed(error)),
     }
 }

@@ -112,7 +112,7 @@ async fn events_are_applied_while_the_erasure_deletes_a_timeline() {
 async fn locked_units(world: &World) -> [f64; 3] {
     let metrics = world.workers[0].metrics().await;
     ["apply_unit", "apply_write", "apply_action"]
-        .map(|name| metrics.sum("connect_db_transactions_total", &[("name", name), ("outcome", "conflict")]))
+        .map(|name| metrics.sum("connect_db_transactions_total", &[("name", name), ("outcome", "locked")]))
 }
 
 #[tokio::test]
