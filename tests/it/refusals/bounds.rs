@@ -67,11 +67,9 @@ async fn a_refusal_causes_no_round_trip_of_its_own() {
     refused(&world, &flood, 401).await;
     recorder.take("ingest_replay");
     recorder.take("ingest_keys");
-    let begun = std::time::Instant::now();
     for _ in 0..500 {
         refused(&world, &flood, 401).await;
     }
-    let seconds = begun.elapsed().as_secs() as usize + 2;
     for mut ingest in world.ingests.drain(..) {
         ingest.terminate().await;
     }
@@ -81,7 +79,7 @@ async fn a_refusal_causes_no_round_trip_of_its_own() {
         sent.iter().filter(of).count()
     };
     let writes = names("ingest_replay");
-    assert!((1..=2 * seconds).contains(&writes), "{writes} writes in {seconds} s");
+    assert!((1..=100).contains(&writes), "{writes} writes for 500 refusals");
     assert_eq!(names("ingest_keys"), 0);
     assert!(!direct.list(&["refusals", "--tenant", "acme"]).await.is_empty());
 }
