@@ -1,7 +1,8 @@
-//! A sign-in that waits for the identity provider. Pure, but for the random token of a new one.
+//! A sign-in that waits for the identity provider, or for the form of a person whom a proxy names. Pure, but for the random token
+//! of a new one.
 //!
-//! Nothing is stored of it: what it needs is derived from a random token in a cookie of the browser, its expiry, and the master
-//! key. So anybody may begin as many as they like, and only the browser that has begun one can complete it.
+//! Nothing is stored of it: what it needs is derived from a random token in a cookie of the browser (or in its form), its expiry,
+//! and the master key. So anybody may begin as many as they like, and only the browser that has begun one can complete it.
 
 use crate::{AdminError, secrets};
 use base64::Engine as _;
@@ -18,9 +19,9 @@ const PURPOSE: &str = "connect/console-sign-in/v1";
 /// Longest text of a cookie that is looked at.
 const COOKIE_MAX: usize = 100;
 
-/// A sign-in that waits for the identity provider.
+/// A sign-in that waits for the identity provider, or for its form.
 pub struct PendingSignIn {
-    /// The text of the browser's cookie: expiry and token.
+    /// The text of the browser's cookie, or the form's id: expiry and token.
     pub cookie: String,
     /// When it expires.
     pub expires_at: DateTime<Utc>,
@@ -30,7 +31,7 @@ pub struct PendingSignIn {
     pub nonce: String,
     /// Proves to the provider that the code is redeemed by who asked for it (PKCE).
     pub verifier: String,
-    /// The token of the session that it begins: a repeated callback of the browser leads to the same one.
+    /// The token of the session that it begins: a repeated callback or form of the browser leads to the same one.
     pub session: Secret,
 }
 

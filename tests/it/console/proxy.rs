@@ -1,7 +1,7 @@
 //! Signing in by the headers of a proxy.
 
 use super::identity_provider::GROUPS;
-use super::{ConsoleWorld, Visitor, body, form};
+use super::{ConsoleWorld, Visitor, between, body, form};
 use tests::{HttpRequest, HttpResponse, World, text};
 
 const USER: &str = "x-forwarded-email";
@@ -48,6 +48,32 @@ async fn a_proxy_of_the_network_names_the_person() {
     let records = console.world.connectctl.list(&["audit", "--tenant", "acme"]).await;
     let last = records.last().expect("a record");
     assert_eq!((text(&last["who"]), text(&last["target"])), ("ana@example.com (admin)", "admin by proxy"));
+}
+
+#[tokio::test]
+async fn a_form_that_is_sent_twice_begins_one_session() {
+    let console = behind("127.0.0.0/8").await;
+    let offered = async || {
+        let page = body(&console.visitor().send(get("/sign-in", "ana@example.com", "acme-admins")).await);
+        let field = |name| between(&page, &format!("name=\"{name}\" value=\""), "\"").to_owned();
+        [("form", field("form")), ("state", field("state"))]
+    };
+    let send = async |fields: &[(&str, String)]| {
+        let fields: Vec<_> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let request = form("/sign-in/proxy", &fields).with("sec-fetch-site", "same-origin");
+        console.visitor().send(request.with(USER, "ana@example.com").with(IN_GROUPS, "acme-admins")).await
+    };
+    let (one, other) = (offered().await, offered().await);
+    let (first, second) = tokio::join!(send(&one), send(&one));
+    assert_eq!((first.status, first.header("location")), (303, "/"), "{}", body(&first));
+    assert_eq!(first.header("set-cookie"), second.header("set-cookie"));
+    let sessions = async || console.world.database.count("SELECT count(*) FROM console_sessions").await;
+    assert_eq!(sessions().await, 1);
+    let mixed = [one[0].clone(), other[1].clone()];
+    assert_eq!(send(&mixed).await.header("location"), "/sign-in", "a form of nobody shows a new one");
+    assert_eq!(sessions().await, 1);
+    assert_ne!(send(&other).await.header("set-cookie"), first.header("set-cookie"));
+    assert_eq!(sessions().await, 2);
 }
 
 #[tokio::test]

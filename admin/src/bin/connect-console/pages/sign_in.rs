@@ -12,7 +12,8 @@ use crate::layout;
 use crate::request::Request;
 use crate::response::{html as respond, redirect};
 use crate::sign_in_limit::SignInLimit;
-use admin::console::{self, SignIn, VerifiedPerson, sign_in_person};
+use admin::console::{self, PendingSignIn, SignIn, VerifiedPerson, sign_in_person};
+use common::clock;
 use common::sealed::Secret;
 use hyper::StatusCode;
 use hyper::header::SET_COOKIE;
@@ -64,7 +65,7 @@ pub(crate) async fn page(app: &App, request: &Request, _id: Option<&str>) -> Res
     let named = app.proxy.as_ref().map_or(Ok(None), |proxy| proxy.person(request))?;
     let content = html! {
         @if let Some(person) = &named {
-            form method="post" action="/sign-in/proxy" { button { "Continue as " (person.name.as_str()) } }
+            (proxy_form(app, person)?)
         }
         @if let Some(provider) = &app.provider {
             p { a.button href="/sign-in/oidc" { "Sign in with " (provider.host()) } }
@@ -80,6 +81,18 @@ pub(crate) async fn page(app: &App, request: &Request, _id: Option<&str>) -> Res
         p { "Administrators of an agency create links for partners on the page " strong { "Agency" } "." }
     };
     Ok(respond(StatusCode::OK, layout::bare("Sign in", &content)))
+}
+
+/// The form of the person whom the proxy names, with the id of a sign-in that begins at most one session (D41).
+fn proxy_form(app: &App, person: &VerifiedPerson) -> Result<Markup, Failure> {
+    let begun = PendingSignIn::begin(&app.master_keys, clock::now())?;
+    Ok(html! {
+        form method="post" action="/sign-in/proxy" {
+            input type="hidden" name="form" value=(begun.cookie);
+            input type="hidden" name="state" value=(begun.state);
+            button { "Continue as " (person.name.as_str()) }
+        }
+    })
 }
 
 /// The page of a link. It only asks: programs that preview links must not use them up.
@@ -130,26 +143,34 @@ fn refuse_link(app: &App, request: &Request, token: &str) -> Response {
 }
 
 /// Begins a session of the person in the headers. It is a form, so that nobody is signed in by opening a page, not even right after
-/// signing out.
+/// signing out. Sent twice it leads to the same session (D41); one that has waited too long leads to a new one. A request without
+/// the fields of a form, as of a script behind the proxy, is a sign-in of its own.
 pub(crate) async fn by_proxy(
     app: &App,
     request: &Request,
-    _form: Fields,
+    form: Fields,
     _proof: SameOrigin,
 ) -> Result<Response, Failure> {
     let proxy = app.proxy.as_ref().ok_or(Failure::NotFound)?;
     // Without the headers the route does not exist: nobody but the proxy can use it.
     let person = proxy.person(request)?.ok_or(Failure::NotFound)?;
+    let (id, state) = (form.get("form"), form.get("state"));
+    let pending = PendingSignIn::resume(&app.master_keys, id, state, clock::now());
+    if pending.is_none() && !id.is_empty() {
+        return Ok(redirect("/sign-in"));
+    }
     check_person(app, &person)?;
     let replaced = SESSION.read(&request.headers, &app.url);
     let mut client = app.database.client().await?;
-    let attempt = sign_in_person(&mut client, &app.groups, &person, None, replaced.as_deref()).await?;
-    match attempt {
-        SignIn::SignedIn(session) => Ok(signed_in(app, &session)),
-        SignIn::NoAccess | SignIn::Replayed => {
-            Ok(no_access(request, person.name.as_str(), "The proxy before Connect"))
+    let attempt =
+        sign_in_person(&mut client, &app.groups, &person, pending.as_ref(), replaced.as_deref()).await?;
+    Ok(match (attempt, pending) {
+        (SignIn::SignedIn(session), _) => signed_in(app, &session),
+        (SignIn::Replayed, Some(begun_before)) => signed_in(app, &begun_before.session),
+        (SignIn::NoAccess | SignIn::Replayed, _) => {
+            no_access(request, person.name.as_str(), "The proxy before Connect")
         }
-    }
+    })
 }
 
 /// Ends the session.
