@@ -14,6 +14,11 @@ impl Server {
         self.signal("CONT");
     }
 
+    /// Ends the processes (SIGKILL), even paused ones.
+    pub fn kill(&self) {
+        self.signal("KILL");
+    }
+
     fn signal(&self, signal: &str) {
         let pids: Vec<String> = self.processes().iter().map(u32::to_string).collect();
         if !pids.is_empty() {

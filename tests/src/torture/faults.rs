@@ -60,24 +60,17 @@ async fn apply(stack: &Stack, fault: &Fault, run: &Run) -> bool {
             stack.signal_program(slot, "CONT").await;
         }
         FaultKind::Cut(slot, server) => {
-            let proxy = proxy(stack, slot, server);
-            proxy.reset_connections();
-            sleep(lasts).await;
-            proxy.restore();
+            hold(stack.slots[slot].proxies(server), Proxy::reset_connections, lasts).await;
         }
         FaultKind::Stall(slot, server) => {
-            let proxy = proxy(stack, slot, server);
-            proxy.stall();
-            sleep(lasts).await;
-            proxy.restore();
+            hold(stack.slots[slot].proxies(server), Proxy::stall, lasts).await;
         }
         FaultKind::StallReplies(slot, server) => {
-            let proxy = proxy(stack, slot, server);
-            proxy.stall_replies();
-            sleep(lasts).await;
-            proxy.restore();
+            hold(stack.slots[slot].proxies(server), Proxy::stall_replies, lasts).await;
         }
-        FaultKind::Reset(slot, server) => proxy(stack, slot, server).reset_connections_once(),
+        FaultKind::Reset(slot, server) => {
+            stack.slots[slot].proxies(server).iter().for_each(Proxy::reset_connections_once);
+        }
         FaultKind::KillServer(server) => restart(stack, server, StopMode::Immediate, lasts).await,
         FaultKind::RestartServer(server) => restart(stack, server, StopMode::Fast, lasts).await,
         FaultKind::PauseServer(server) => {
@@ -100,6 +93,11 @@ async fn apply(stack: &Stack, fault: &Fault, run: &Run) -> bool {
             rest::until_webhooks_are_sent(stack, run).await;
             stack.broker.start_again().await;
         }
+        FaultKind::Promote => {
+            let Some(old) = stack.promote().await else { return false };
+            sleep(lasts).await;
+            old.kill();
+        }
         FaultKind::FullDisk(server) => {
             let server_of = stack.server(server);
             let Some(disk) = server_of.disk() else { return false };
@@ -119,10 +117,9 @@ async fn restart(stack: &Stack, server: ServerKind, mode: StopMode, lasts: Durat
     stack.server(server).start_again().await;
 }
 
-fn proxy(stack: &Stack, slot: usize, server: ServerKind) -> &Proxy {
-    let slot = &stack.slots[slot];
-    match server {
-        ServerKind::Postgres => &slot.postgres,
-        ServerKind::Broker => &slot.broker,
-    }
+/// Injects a fault of connections for a while.
+async fn hold(proxies: &[Proxy], fault: fn(&Proxy), lasts: Duration) {
+    proxies.iter().for_each(fault);
+    sleep(lasts).await;
+    proxies.iter().for_each(Proxy::restore);
 }

@@ -20,7 +20,7 @@ use caller::Caller;
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, join_all};
 use oracle::{Oracle, Run};
-use plan::Plan;
+use plan::{Plan, ServerKind};
 use stack::Stack;
 use std::path::Path;
 use std::sync::PoisonError;
@@ -55,7 +55,7 @@ pub async fn run(seed: u64, length: Duration, logs: &Path) -> Report {
     let plan = Plan::of(seed, length);
     println!("seed {seed}: {} faults are planned in {} s", plan.faults(), length.as_secs());
     let stack = Stack::start(logs).await;
-    if stack.postgres.disk().is_none() || stack.broker.disk().is_none() {
+    if [ServerKind::Postgres, ServerKind::Broker].iter().any(|kind| stack.server(*kind).disk().is_none()) {
         println!("no privilege to mount file systems: full disks are left out");
     }
     let (receiver, address) = FailingReceiver::start(seed).await;

@@ -51,6 +51,8 @@ pub(super) enum FaultKind {
     SlowServer(ServerKind),
     /// RabbitMQ is absent for minutes, while webhooks go on.
     AbsentBroker,
+    /// The primary of Postgres hangs (SIGSTOP), its standby is promoted, and the old primary never comes back. Once in a run.
+    Promote,
     /// The disk of a server is full. Without a file system of its own, nothing happens.
     FullDisk(ServerKind),
 }
@@ -128,12 +130,13 @@ fn connection_fault(random: &mut Random) -> (FaultKind, u64) {
 fn server_fault(random: &mut Random) -> (FaultKind, u64) {
     let server = *random.one_of(&[ServerKind::Postgres, ServerKind::Broker]);
     let lasts = duration(random);
-    match random.below(9) {
+    match random.below(10) {
         0..=2 => (FaultKind::KillServer(server), between(random, (0, 2_000))),
         3 => (FaultKind::RestartServer(server), between(random, (0, 2_000))),
         4 | 5 => (FaultKind::PauseServer(server), lasts),
         6 => (FaultKind::SlowServer(server), lasts),
         7 => (FaultKind::AbsentBroker, between(random, (60_000, 150_000))),
+        8 => (FaultKind::Promote, lasts),
         _ => (FaultKind::FullDisk(server), lasts),
     }
 }
@@ -163,6 +166,7 @@ impl fmt::Display for FaultKind {
             Self::PauseServer(server) => write!(f, "pause {server:?}"),
             Self::SlowServer(server) => write!(f, "slow {server:?}"),
             Self::AbsentBroker => f.write_str("stop Broker for long"),
+            Self::Promote => f.write_str("pause Postgres and promote its standby"),
             Self::FullDisk(server) => write!(f, "full disk of {server:?}"),
         }
     }

@@ -1,9 +1,10 @@
 //! The end of a run: all faults end, and the programs come to rest, with nothing that waits.
 
 use super::oracle::Run;
-use super::plan::PROGRAMS;
+use super::plan::{PROGRAMS, ServerKind};
 use super::stack::Stack;
 use super::webhooks::FailingReceiver;
+use crate::proxy::Proxy;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -23,7 +24,7 @@ const WAITING: &str = "SELECT (SELECT count(*) FROM outbox_pending),
 /// Waits until every webhook was sent or has used up its attempts, although RabbitMQ is absent.
 pub(super) async fn until_webhooks_are_sent(stack: &Stack, run: &Run) {
     let deadline = Instant::now() + SENT_WITHIN;
-    let client = stack.database.connect().await;
+    let client = stack.connect().await;
     let mut waiting = (1, 0);
     while waiting != (0, 0) {
         if Instant::now() > deadline {
@@ -38,7 +39,7 @@ pub(super) async fn until_webhooks_are_sent(stack: &Stack, run: &Run) {
 
 /// Ends all faults, starts what does not run, and waits until all programs are ready.
 pub(super) async fn heal(stack: &Stack) {
-    for server in [&*stack.postgres, &*stack.broker] {
+    for server in [stack.server(ServerKind::Postgres), stack.server(ServerKind::Broker)] {
         server.resume();
         if let Some(disk) = server.disk() {
             disk.free();
@@ -46,8 +47,7 @@ pub(super) async fn heal(stack: &Stack) {
         server.start_again().await;
     }
     for (number, slot) in stack.slots.iter().enumerate() {
-        slot.postgres.restore();
-        slot.broker.restore();
+        slot.postgres.iter().chain(&slot.broker).for_each(Proxy::restore);
         stack.signal_program(number, "CONT").await;
     }
     for number in 0..PROGRAMS.len() {
@@ -64,7 +64,7 @@ pub(super) async fn until_at_rest(stack: &Stack, run: &Run, receiver: &FailingRe
     let deadline = Instant::now() + AT_REST_WITHIN;
     let mut seen = String::new();
     while Instant::now() < deadline {
-        let row = stack.database.connect().await.query_one(WAITING, &[]).await.expect("the numbers");
+        let row = stack.connect().await.query_one(WAITING, &[]).await.expect("the numbers");
         let (events, pending, dead): (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
         let (mut queued, mut has_dead_webhooks) = (Vec::new(), false);
         for queue in QUEUES {
@@ -100,7 +100,7 @@ const WRONG_NUMBERS: &str = "
 
 /// Checks that the numbers of each subscription have no holes.
 pub(super) async fn check_numbers(stack: &Stack, run: &Run) {
-    for row in stack.database.connect().await.query(WRONG_NUMBERS, &[]).await.expect("the numbers") {
+    for row in stack.connect().await.query(WRONG_NUMBERS, &[]).await.expect("the numbers") {
         let subscription: String = row.get(0);
         run.oracle()
             .add_violation(format!("the deliveries of {subscription} are not numbered without holes"));

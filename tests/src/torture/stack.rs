@@ -13,8 +13,10 @@ use crate::world::{ALL_SCOPES, common_settings, create_key};
 use futures_util::future::join_all;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::sync::{Mutex as AsyncMutex, RwLock};
+use tokio_postgres::Client;
 
 /// Size of the file systems of the database and of the broker, if this process may mount them.
 const DISKS_MIB: (u32, u32) = (4096, 1024);
@@ -35,8 +37,9 @@ const SETTINGS: [(&str, &str); 8] = [
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) program: AsyncMutex<Option<Program>>,
-    pub(super) postgres: Proxy,
-    pub(super) broker: Proxy,
+    /// To the primary and to its standby.
+    pub(super) postgres: [Proxy; 2],
+    pub(super) broker: [Proxy; 1],
     name: &'static str,
     settings: Vec<(String, String)>,
     log: PathBuf,
@@ -47,15 +50,27 @@ pub(super) struct Slot {
 pub(super) struct Stack {
     pub(super) slots: Vec<Slot>,
     pub(super) queues: Queues,
-    pub(super) database: TestDatabase,
+    database: RwLock<TestDatabase>,
     pub(super) connectctl: Connectctl,
     /// A key of each tenant.
     pub(super) keys: Vec<ApiKey>,
-    pub(super) postgres: Postgres,
+    /// A primary and its synchronous standby.
+    postgres: [Postgres; 2],
+    is_promoted: AtomicBool,
     pub(super) broker: Broker,
     ingests: Mutex<[Option<SocketAddr>; 2]>,
     /// Programs that ended by themselves.
     pub(super) ended: Mutex<Vec<String>>,
+}
+
+impl Slot {
+    /// What is between the program and the servers of that kind.
+    pub(super) fn proxies(&self, kind: ServerKind) -> &[Proxy] {
+        match kind {
+            ServerKind::Postgres => &self.postgres,
+            ServerKind::Broker => &self.broker,
+        }
+    }
 }
 
 impl Stack {
@@ -70,6 +85,7 @@ impl Stack {
         postgres.execute("ALTER SYSTEM SET max_wal_size = '400MB'").await;
         postgres.execute("SELECT pg_reload_conf()").await;
         let database = TestDatabase::on(postgres.url()).await;
+        let standby = start_synchronous_standby(&postgres).await;
         let amqp_url = format!("{}?heartbeat=4", broker.url());
         let queues = Queues::new(broker.url(), new_name());
         let settings = |database_url: &str, amqp_url: &str| {
@@ -79,38 +95,65 @@ impl Stack {
             all
         };
         let slots = PROGRAMS.iter().enumerate().map(|(number, name)| {
-            let (database_proxy, broker_proxy) =
-                (Proxy::to(&address(database.url(), 5432)), Proxy::to(&address(broker.url(), 5672)));
-            let database_url = with_address(database.url(), database_proxy.address());
+            let proxies = [&postgres, &standby].map(|server| Proxy::to(&address(server.url(), 5432)));
+            let broker_proxy = Proxy::to(&address(broker.url(), 5672));
+            let database_url =
+                on_both(database.url(), proxies.each_ref().map(|proxy| proxy.address().to_string()));
             Slot {
                 program: AsyncMutex::default(),
                 settings: settings(&database_url, &with_address(&amqp_url, broker_proxy.address())),
-                postgres: database_proxy,
-                broker: broker_proxy,
+                postgres: proxies,
+                broker: [broker_proxy],
                 name,
                 log: logs.join(format!("{name}-{}.log", number % 2)),
             }
         });
-        let connectctl = Connectctl::with(settings(database.url(), broker.url()));
         let slots = slots.collect();
+        let both = on_both(database.url(), [&postgres, &standby].map(|server| address(server.url(), 5432)));
+        let connectctl = Connectctl::with(settings(&both, broker.url()));
         let mut keys = vec![database.key().clone()];
         connectctl.json(&["tenant", "create", "--slug", "zeta", "--name", "Zeta"]).await;
         let add = ["member", "add", "--tenant", "zeta", "--email", "zoe@zeta.test", "--name", "Zoe"];
         connectctl.json(&add).await;
         keys.push(create_key(&connectctl, "zeta", ALL_SCOPES).await);
-        let (ingests, ended) = Default::default();
-        let stack = Self { slots, queues, database, connectctl, keys, postgres, broker, ingests, ended };
+        let (ingests, ended, is_promoted, postgres, database) = (
+            Mutex::default(),
+            Mutex::default(),
+            AtomicBool::default(),
+            [postgres, standby],
+            RwLock::new(database),
+        );
+        let stack =
+            Self { slots, queues, database, connectctl, keys, postgres, is_promoted, broker, ingests, ended };
         join_all((0..PROGRAMS.len()).map(|slot| stack.start_program(slot))).await;
         stack.until_ready().await;
         stack
     }
 
-    /// The server of that kind.
+    /// The server of that kind; of Postgres the primary.
     pub(super) fn server(&self, kind: ServerKind) -> &Server {
         match kind {
-            ServerKind::Postgres => &self.postgres,
+            ServerKind::Postgres => &self.postgres[usize::from(self.is_promoted.load(Ordering::SeqCst))],
             ServerKind::Broker => &self.broker,
         }
+    }
+
+    /// A connection to the database of the primary.
+    pub(super) async fn connect(&self) -> Client {
+        self.database.read().await.connect().await
+    }
+
+    /// Stops the primary where it is, and promotes its standby. Returns the old primary; `None` if there is no standby any more.
+    pub(super) async fn promote(&self) -> Option<&Server> {
+        if self.is_promoted.load(Ordering::SeqCst) {
+            return None;
+        }
+        let [primary, standby] = &self.postgres;
+        primary.pause();
+        standby.execute("SELECT pg_promote()").await;
+        self.is_promoted.store(true, Ordering::SeqCst);
+        self.database.write().await.move_to(standby);
+        Some(primary)
     }
 
     /// Addresses of the ingests that run.
@@ -183,6 +226,22 @@ impl Stack {
             self.ended.lock().unwrap_or_else(PoisonError::into_inner).push(what);
         }
     }
+}
+
+/// A standby without which nothing is confirmed, so that a promotion loses nothing of that.
+async fn start_synchronous_standby(primary: &Postgres) -> Postgres {
+    let standby = primary.start_standby().await;
+    // It waits that long after each end of the primary, and all confirmations with it.
+    standby.execute("ALTER SYSTEM SET wal_retrieve_retry_interval = '100ms'").await;
+    standby.execute("SELECT pg_reload_conf()").await;
+    primary.execute("ALTER SYSTEM SET synchronous_standby_names = '*'").await;
+    primary.execute("SELECT pg_reload_conf()").await;
+    standby
+}
+
+/// The same database with the addresses of both servers.
+fn on_both(url: &str, addresses: [String; 2]) -> String {
+    url.replacen(&address(url, 5432), &addresses.join(","), 1)
 }
 
 fn append(log: &Path, program: &Program) {

@@ -128,7 +128,7 @@ const WRITTEN: [(WriteKind, &str); 6] = [
 
 /// Compares everything, and adds what differs to the violations. The queues must be empty.
 pub(super) async fn check(stack: &Stack, oracle: &mut Oracle, receiver: &FailingReceiver) {
-    let client = stack.database.connect().await;
+    let client = stack.connect().await;
     client.batch_execute(PREPARE).await.expect("the statistics are updated");
     let tenants: HashMap<&str, usize> =
         stack.keys.iter().enumerate().map(|(number, key)| (key.tenant.as_str(), number)).collect();
