@@ -4,7 +4,7 @@ use super::execute;
 use crate::{AdminError, Newest};
 use chrono::{DateTime, TimeZone as _, Utc};
 use common::clock;
-use common::model::{TenantId, folded};
+use common::model::{TenantId, searchable};
 use serde::{Deserialize, Serialize};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, GenericClient, Row};
@@ -56,10 +56,10 @@ macro_rules! columns {
     };
 }
 
-/// The name as Rust's [`folded`] writes it, but for rare letters. The database's own `lc_ctype` may know no letters beyond ASCII.
+/// The name as Rust's [`searchable`] writes it. The database's own `lc_ctype` may know no letters beyond ASCII.
 macro_rules! folded_who {
     () => {
-        "lower(normalize(who) COLLATE \"und-x-icu\")"
+        "replace(lower(upper(normalize(who) COLLATE \"und-x-icu\")), 'ς', 'σ')"
     };
 }
 
@@ -112,7 +112,8 @@ pub(crate) async fn newest(
 ) -> Result<Newest<AuditRecord>, AdminError> {
     let (from, to) = filter.ids();
     // An empty text begins every action, and is in every name.
-    let (action, who) = (filter.action.as_deref().unwrap_or(""), folded(filter.who.as_deref().unwrap_or("")));
+    let (action, who) =
+        (filter.action.as_deref().unwrap_or(""), searchable(filter.who.as_deref().unwrap_or("")));
     match tenant {
         Some(tenant) => {
             super::newest(client, OF_TENANT, &[&tenant.0, &from, &to, &action, &who], limit, record).await

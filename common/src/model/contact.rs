@@ -52,7 +52,7 @@ impl Email {
 }
 
 /// Whether all characters beyond ASCII are letters, marks, numbers or symbols that can be seen. Joiners are part of some
-/// scripts' words, so they may follow such a character, and variation selectors belong to symbols and digits.
+/// scripts' words, so they may follow such a character, and variation selectors belong to symbols, digits and scripts without case.
 fn has_visible_letters(local: &str) -> bool {
     let is_joiner = |c| matches!(c, '\u{200c}' | '\u{200d}');
     let pairs = std::iter::once('@').chain(local.chars()).zip(local.chars());
@@ -61,16 +61,24 @@ fn has_visible_letters(local: &str) -> bool {
             return !before.is_ascii();
         }
         if is_variation(c) {
-            return before.is_ascii_digit()
-                || before.general_category_group() == GeneralCategoryGroup::Symbol;
+            let has_variants = before.general_category() == GeneralCategory::OtherLetter
+                || matches!(
+                    before.general_category_group(),
+                    GeneralCategoryGroup::Symbol | GeneralCategoryGroup::Punctuation
+                );
+            return if before.is_ascii() {
+                matches!(before, '0'..='9' | '#' | '*')
+            } else {
+                has_variants || before == '\u{2139}'
+            };
         }
         !text::is_invisible(c) && c.general_category_group() != GeneralCategoryGroup::Other
     })
 }
 
-/// Whether a character says how the symbol before it is drawn.
+/// Whether a character says how the one before it is drawn.
 const fn is_variation(c: char) -> bool {
-    matches!(c, '\u{fe0e}' | '\u{fe0f}')
+    matches!(c, '\u{180b}'..='\u{180d}' | '\u{180f}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}')
 }
 
 /// A text as it is compared: NFC without regard to case and to how symbols are drawn. What IDNA keeps apart stays apart: ß and ss,
@@ -91,6 +99,11 @@ pub fn folded(local: &str) -> String {
         }
     };
     lower.chars().flat_map(fold).nfc().collect()
+}
+
+/// A text in which people search: [`folded`], and letters that IDNA keeps apart are the same, as those who type take them.
+pub fn searchable(text: &str) -> String {
+    folded(text).replace('ς', "σ").replace('ß', "ss").replace('ı', "i")
 }
 
 /// A phone: at most 40 characters with at least one digit.
@@ -174,6 +187,9 @@ mod tests {
             "😀@example.org",
             "❤\u{fe0f}@example.org",
             "1\u{fe0f}\u{20e3}@example.org",
+            "#\u{fe0f}\u{20e3}@example.org",
+            "\u{2139}\u{fe0f}\u{203c}\u{fe0f}@example.org",
+            "葛\u{e0100}ᠠ\u{180b}@example.org",
             "\"a b\"@example.org",
         ] {
             key(address);
@@ -184,6 +200,7 @@ mod tests {
             "a\u{a0}b@c.d",
             "é\u{202e}@b.c",
             "é\u{fe0f}@b.c",
+            "a\u{e0100}@b.c",
             "\u{3164}@b.c",
             "\u{e000}@b.c",
         ] {
@@ -202,6 +219,7 @@ mod tests {
             ("ΝΙΚΟΣ@example.org", "νικος@example.org"),
             ("Ⅷ@example.org", "ⅷ@example.org"),
             ("\u{1e9e}@example.org", "ß@example.org"),
+            ("葛\u{e0100}@example.org", "葛@example.org"),
         ] {
             assert_eq!(key(one), key(other));
         }
@@ -214,6 +232,16 @@ mod tests {
             ("νικος@example.org", "νικοσ@example.org"),
         ] {
             assert_ne!(key(one), key(other));
+        }
+    }
+
+    #[test]
+    fn searches_take_letters_that_are_typed_alike_for_the_same() {
+        for (name, typed) in
+            [("ΑΝΔΡΟΣΑΚΗΣ", "ΑΝΔΡΟΣ"), ("Groß", "GROSS"), ("ﬁ µ ſ", "FI Μ S"), ("Işık", "isik")]
+        {
+            let name = searchable(name).replace('ş', "s");
+            assert!(name.contains(&searchable(typed)), "{name} {typed}");
         }
     }
 

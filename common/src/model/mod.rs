@@ -13,7 +13,7 @@ mod stage;
 pub mod text;
 
 pub use brief::{Brief, Budget, Party, TravelDates, is_country, is_currency, parse_date};
-pub use contact::{Email, Phone, decimal_digits, folded};
+pub use contact::{Email, Phone, decimal_digits, folded, searchable};
 pub use delivery_state::DeliveryState;
 pub use domain::{add_mailbox_providers, ascii_domain, is_free_mailbox};
 pub use ids::{ClientId, DiscoveryId, KeyPrefix, LeadId, ProposalId, SLOTS, TenantId, TripId};

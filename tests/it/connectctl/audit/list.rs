@@ -91,6 +91,17 @@ async fn records_are_filtered_and_exported_and_each_export_is_recorded() {
     let recorded = connectctl.list(&["audit", "--tenant", "acme", "--action", "audit."]).await;
     assert_eq!(recorded.len(), 2, "{recorded:?}");
     assert!(recorded.iter().all(|record| record["action"] == "audit.export" && record["target"] == "acme"));
+    // Names as people type them, whatever the case and the letters that IDNA keeps apart.
+    for (name, typed) in [("ΑΝΔΡΟΣΑΚΗΣ", "ανδρος"), ("Groß ﬁ", "GROSS FI"), ("\u{17f}am", "Sam")]
+    {
+        let add = format!(
+            "INSERT INTO audit_records (tenant_id, audit_id, at, who, interface, action, target)
+             SELECT tenant_id, gen_random_uuid(), now(), '{name}', 'console', 'test.action', '' FROM tenants"
+        );
+        database.execute(&add).await;
+        let found = connectctl.list(&["audit", "--tenant", "acme", "--who", typed]).await;
+        assert_eq!(found.len(), 1, "{name} {typed}");
+    }
     let refusal = connectctl.run(&["audit", "--export", "xls"]).await;
     assert!(refusal.code == Some(2) && refusal.errors.contains("csv or jsonl"), "{refusal:?}");
 }

@@ -7,7 +7,7 @@ use crate::format::{number, time};
 use crate::layout;
 use crate::response::redirect;
 use admin::{overview, tenants};
-use common::model::folded;
+use common::model::searchable;
 use maud::{Markup, html};
 use warp::reply::Response;
 
@@ -18,11 +18,12 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
     if let Some(slug) = &view.session.tenant_slug {
         return Ok(redirect(&format!("/agencies/{slug}")));
     }
-    let search = folded(view.request.query.get("search"));
+    let search = searchable(view.request.query.get("search"));
     let all = tenants::list(view.client()).await?;
     let total = all.len();
-    let matches =
-        |tenant: &&tenants::Tenant| tenant.slug.contains(&search) || folded(&tenant.name).contains(&search);
+    let matches = |tenant: &&tenants::Tenant| {
+        tenant.slug.contains(&search) || searchable(&tenant.name).contains(&search)
+    };
     let found: Vec<_> = all.iter().filter(matches).take(SHOWN_MAX).collect();
     let content = html! {
         div data-refresh="30" { (overview(&view).await?) }
