@@ -7,6 +7,7 @@ use common::broker::{
     DeadLetter, DeadLetterAction, OperatorConnection, OperatorConnectionError, Queue, Window,
 };
 use common::erasure::{ErasureKey, PersonIdentity};
+use common::model::text::is_blank;
 use common::model::{Email, Phone, TenantId};
 use serde_json::Value;
 use uuid::Uuid;
@@ -75,17 +76,18 @@ impl MessageMatcher {
     fn names(&self, value: &Value, at: PublishedAt) -> bool {
         match value {
             Value::Object(fields) => {
-                let has = |field: &str, is: fn(&Self, &str, PublishedAt) -> bool| {
-                    fields.get(field).and_then(Value::as_str).is_some_and(|text| is(self, text, at))
-                };
+                let text = |field: &str| fields.get(field)?.as_str().filter(|text| !is_blank(text));
                 // Of a lead it is the lead's own id.
                 let is_lead = ["contact", "clientId"].into_iter().any(|field| fields.contains_key(field));
-                // Beside another identity a phone names nobody (D10).
-                let is_named = ["email", "externalId"].into_iter().any(|field| has(field, |_, _, _| true));
-                has("email", Self::is_email)
-                    || (!is_lead && has("externalId", Self::is_external_id))
-                    || (!is_named && has("phone", Self::is_phone))
-                    || fields.values().any(|value| self.names(value, at))
+                // Only the first identity that is not empty names somebody (D10).
+                let is_person = if let Some(email) = text("email") {
+                    self.is_email(email, at)
+                } else if let Some(id) = text("externalId").filter(|_| !is_lead) {
+                    self.is_external_id(id, at)
+                } else {
+                    text("phone").is_some_and(|phone| self.is_phone(phone, at))
+                };
+                is_person || fields.values().any(|value| self.names(value, at))
             }
             Value::Array(items) => items.iter().any(|item| self.names(item, at)),
             Value::String(text) => self.ids.iter().any(|id| text.eq_ignore_ascii_case(id)),
@@ -232,6 +234,8 @@ mod tests {
             r#"{"events": [{"tenant": "ACME ", "actor": {"email": " Ana@Example.com"}}]}"#,
             r#"{"contact": {"phone": "+49 (30) 123"}}"#,
             r#"{"externalId": " X 1 "}"#,
+            r#"{"email": "", "externalId": "\u200b", "phone": "+49 30 123"}"#,
+            r#"{"email": " ", "externalId": "X 1"}"#,
             r#"{"events": [{"actor": {"tenant": "beta", "email": "ana@example.com"}}]}"#,
             r#"{"email": "ana\u0040example.com"}"#,
             &format!(r#"{{"payload": {{"leadId": "{LEAD}"}}}}"#),
@@ -251,6 +255,8 @@ mod tests {
             r#"{"events": [{"actor": {"email": "bo@example.com", "name": "ana@example.com"}}]}"#,
             r#"{"phone": "123"}"#,
             r#"{"email": "bo@example.com", "phone": "+49 30 123"}"#,
+            r#"{"email": "bo@example.com", "externalId": "X 1"}"#,
+            r#"{"externalId": "X 2", "phone": "+49 30 123"}"#,
             r#"{"contact": {"email": "bo@example.com"}, "externalId": "X 1"}"#,
             "broken X 1",
             r#"{"email": "joana@example.com"}"#,
