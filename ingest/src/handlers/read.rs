@@ -106,12 +106,6 @@ pub(super) fn lead_id(text: &str) -> Result<LeadId, Refusal> {
 fn client_key(head: &RequestHead) -> Result<ClientIdentity, Refusal> {
     let [email, external_id, phone] =
         query::parse_parameters(head.query(), ["email", "externalId", "phone"])?;
-    // A raw `+` is a blank, which no address has: `ana+goa@example.com` would find nobody, or somebody else.
-    let has_raw_plus = |parameter: &str| parameter.starts_with("email=") && parameter.contains('+');
-    if email.is_some() && head.query().split('&').any(has_raw_plus) {
-        let text = "email: must be an email address, in which + is written as %2B";
-        return Err(Refusal::InvalidRequest(text.to_owned()));
-    }
     // No client has an address that is none.
     let email = email.map(|sent| {
         Email::parse(&sent).map_or_else(|_| sent.trim().to_owned(), |email| email.key().to_owned())

@@ -15,6 +15,11 @@ pub(crate) fn parse_parameters<const N: usize>(
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let name = decode(name).ok_or_else(|| malformed("a parameter's name"))?;
         let Some(place) = names.iter().position(|known| *known == name) else { continue };
+        // A raw `+` is a blank, which no address has: `ana+goa@example.com` would find nobody, or somebody else.
+        if name == "email" && value.contains('+') {
+            let text = "email: must be an email address, in which + is written as %2B";
+            return Err(Refusal::InvalidRequest(text.to_owned()));
+        }
         let value = decode(value).ok_or_else(|| malformed(&name))?;
         if values[place].replace(value).is_some() {
             return Err(Refusal::InvalidRequest(format!("{name}: must be given once")));
