@@ -141,8 +141,10 @@ fn check_authority(authority: &str) -> Result<(), &'static str> {
     if authority.ends_with(':') {
         return Err(PORT);
     }
+    // The full stops of other scripts separate labels as well.
+    let written = |host: &str| composed(&host.to_lowercase()).replace(['。', '．', '｡'], ".");
     let is_plain = |host: &str| match url::Host::parse(host) {
-        Ok(url::Host::Domain(ascii)) => domain_to_unicode(&ascii).0 == composed(&host.to_lowercase()),
+        Ok(url::Host::Domain(ascii)) => domain_to_unicode(&ascii).0 == written(host),
         Ok(url::Host::Ipv4(_) | url::Host::Ipv6(_)) | Err(_) => false,
     };
     let host = authority.split(':').next().unwrap_or_default();
@@ -185,6 +187,7 @@ mod tests {
                 443,
                 "https://xn--bcher-kva.example/",
             ),
+            ("https://例え。jp/", name("xn--r8jz45g.jp"), 443, "https://xn--r8jz45g.jp/"),
             ("https://a.b/\u{e9}?\u{e9}={x}", name("a.b"), 443, "https://a.b/%C3%A9?%C3%A9={x}"),
             ("https://93.184.215.14/hook", address("93.184.215.14"), 443, "https://93.184.215.14/hook"),
             ("http://[2606:4700::1111]/", address("2606:4700::1111"), 80, "http://[2606:4700::1111]/"),
