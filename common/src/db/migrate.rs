@@ -76,13 +76,13 @@ pub enum MigrateError {
     Different(#[from] DifferentSchema),
     /// The database cannot hold every text.
     #[error(transparent)]
-    Encoding(#[from] WrongEncoding),
+    Unusable(#[from] UnusableDatabase),
 }
 
-/// The database was created with an encoding that lacks characters, so that some names could not be stored.
+/// The database lacks characters, so that some names could not be stored, or the rules by which names are searched.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("the database's encoding is {0}; create it with ENCODING 'UTF8' (and TEMPLATE template0)")]
-pub struct WrongEncoding(pub(super) String);
+#[error("{0}")]
+pub struct UnusableDatabase(pub(super) String);
 
 /// The database was not set up by this release or by one that it can follow.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -169,7 +169,7 @@ impl<'a> Migrations<'a> {
             | MigrateError::InvalidIndex(_)
             | MigrateError::Newer(_)
             | MigrateError::Different(_)
-            | MigrateError::Encoding(_)) => error,
+            | MigrateError::Unusable(_)) => error,
         };
         let sql = match outside_transaction::split(next.sql) {
             None => next.sql,

@@ -24,7 +24,9 @@ pub use master_key::{
     MASTER_KEY_STATEMENTS, MasterKeyState, is_verified, read_master_key_state, rewrap_canary,
     verify_master_key,
 };
-pub use migrate::{DifferentSchema, MigrateError, Migration, Migrations, WrongEncoding, missing_migrations};
+pub use migrate::{
+    DifferentSchema, MigrateError, Migration, Migrations, UnusableDatabase, missing_migrations,
+};
 pub use pipelined::{PipelinedTransaction, Query};
 pub use pool::{Client, Database, PoolSettings, RetryableTransaction, TransactionBody};
 pub use schema_check::{SCHEMA_STATEMENTS, SchemaRefusal};

@@ -1,7 +1,9 @@
 //! Whether a program and the schema belong together: a program refuses a schema that is too old or too new for it.
 
 use super::connect::connect;
-use super::migrate::{Applied, DifferentSchema, MIGRATIONS, MigrateError, Migration, WrongEncoding, missing};
+use super::migrate::{
+    Applied, DifferentSchema, MIGRATIONS, MigrateError, Migration, UnusableDatabase, missing,
+};
 use super::statement::Sql;
 use crate::settings::DatabaseUrl;
 use std::time::Duration;
@@ -10,9 +12,10 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 crate::statements! {
-    /// Whether the database has a history, whether it has tables of Connect, and its encoding.
+    /// Whether the database has a history, whether it has tables of Connect, its encoding, and whether its server knows ICU.
     const TABLES = "-- schema.tables
-    SELECT to_regclass('schema_history') IS NOT NULL, to_regclass('tenants') IS NOT NULL, current_setting('server_encoding')";
+    SELECT to_regclass('schema_history') IS NOT NULL, to_regclass('tenants') IS NOT NULL, current_setting('server_encoding'),
+           EXISTS (SELECT FROM pg_collation WHERE collname = 'und-x-icu')";
 
     const APPLIED = "-- schema.applied
     SELECT version, name, checksum FROM schema_history ORDER BY version";
@@ -55,9 +58,9 @@ pub enum SchemaRefusal {
     /// It is another schema.
     #[error(transparent)]
     Different(#[from] DifferentSchema),
-    /// The database cannot hold every text.
+    /// The database cannot hold or search every text.
     #[error(transparent)]
-    Encoding(#[from] WrongEncoding),
+    Unusable(#[from] UnusableDatabase),
 }
 
 /// What a check has found that did not refuse the schema.
@@ -85,7 +88,7 @@ pub(crate) async fn verify_schema(url: &DatabaseUrl) -> Result<SchemaState, Sche
             Ok(None) => Ok(SchemaState::NotSetUp),
             Ok(Some((applied, oldest))) => compare(MIGRATIONS, &applied, oldest),
             Err(MigrateError::Different(different)) => Err(different.into()),
-            Err(MigrateError::Encoding(encoding)) => Err(encoding.into()),
+            Err(MigrateError::Unusable(unusable)) => Err(unusable.into()),
             Err(MigrateError::Database(error)) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
                 tracing::warn!(
                     error = super::error::describe(&error),
@@ -132,7 +135,15 @@ pub(super) async fn read_history(client: &Client) -> Result<Vec<Applied>, Migrat
     let tables = client.query_one(TABLES.as_str(), &[]).await?;
     let encoding: &str = tables.get(2);
     if encoding != "UTF8" {
-        return Err(WrongEncoding(encoding.to_owned()).into());
+        let why = format!(
+            "the database's encoding is {encoding}; create it with ENCODING 'UTF8' (and TEMPLATE template0)"
+        );
+        return Err(UnusableDatabase(why).into());
+    }
+    let has_icu: bool = tables.get(3);
+    if !has_icu {
+        let why = "the server was built without ICU, by whose rules names are searched; use PostgreSQL's own packages";
+        return Err(UnusableDatabase(why.to_owned()).into());
     }
     let history = if tables.get(0) { client.query(APPLIED.as_str(), &[]).await? } else { Vec::new() };
     if history.is_empty() && tables.get(1) {

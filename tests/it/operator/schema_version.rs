@@ -79,15 +79,25 @@ async fn programs_and_migrate_refuse_a_database_of_others() {
         assert!(line.contains(refusal) && line.contains("`make clean`"), "{line}");
     }
 
-    // One that cannot hold every text.
-    world.use_database(TestDatabase::empty_with("ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0").await);
-    let line = "the database's encoding is LATIN1; create it with ENCODING 'UTF8'";
-    assert_refused(&world, line).await;
-    let refused = world.connectctl.refusal(&["migrate"]).await;
-    assert!(refused.contains(line), "{refused}");
-    let doctor = world.connectctl.run(&["doctor", "--json"]).await;
-    assert!(
-        doctor.code == Some(1) && doctor.output.contains("the database's encoding is LATIN1"),
-        "{doctor:?}"
-    );
+    // One that cannot hold every text, and one of a server without ICU.
+    for (options, change, line) in [
+        (
+            "ENCODING 'LATIN1' LOCALE 'C'",
+            "",
+            "the database's encoding is LATIN1; create it with ENCODING 'UTF8'",
+        ),
+        (
+            "",
+            "DELETE FROM pg_collation WHERE collname = 'und-x-icu'",
+            "the server was built without ICU, by whose rules names are searched",
+        ),
+    ] {
+        world.use_database(TestDatabase::empty_with(&format!("{options} TEMPLATE template0")).await);
+        world.database.execute(change).await;
+        assert_refused(&world, line).await;
+        let refused = world.connectctl.refusal(&["migrate"]).await;
+        assert!(refused.contains(line), "{refused}");
+        let doctor = world.connectctl.run(&["doctor", "--json"]).await;
+        assert!(doctor.code == Some(1) && doctor.output.contains(line), "{doctor:?}");
+    }
 }
