@@ -1,7 +1,10 @@
-//! Versions of records: `updatedAt`, which strictly grows, and the ETag that is made of it (D19).
+//! The version of Connect, and those of records: `updatedAt`, which strictly grows, and the ETag that is made of it (D19).
 
 use crate::clock::to_text;
 use chrono::{DateTime, TimeDelta, Utc};
+
+/// How Connect names itself in its own requests. Some servers' firewalls refuse requests without a name.
+pub const USER_AGENT: &str = concat!("Connect/", env!("CARGO_PKG_VERSION"));
 
 /// The version after `previous`: the current time, but at least a millisecond later.
 pub fn next_version(previous: DateTime<Utc>, now: DateTime<Utc>) -> DateTime<Utc> {

@@ -85,7 +85,7 @@ pub enum SignIn {
     SignedIn(Secret),
     /// None of the person's groups gives access. This was recorded.
     NoAccess,
-    /// The sign-in has begun a session before.
+    /// The sign-in has begun a session before, which has ended.
     Replayed,
 }
 

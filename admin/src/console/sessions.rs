@@ -26,8 +26,8 @@ pub(super) fn new_token() -> Result<Secret, AdminError> {
     secrets::new_secret("cn_")
 }
 
-/// Begins a session of somebody whose identity was verified, and returns its token; `None` if the sign-in `pending` has begun one
-/// before.
+/// Begins a session of somebody whose identity was verified, and returns its token. If the sign-in `pending` has begun one before,
+/// it is that one (D41); `None` if that has ended.
 pub(super) async fn begin_verified_session(
     client: &mut Client,
     identity: &SignedInIdentity,
@@ -47,8 +47,8 @@ pub(super) async fn begin_verified_session(
         insert_session(tx, &hash, (identity, method), replaced, now).await?;
         Ok(true)
     };
-    let begun = transact(client, begin).await?;
-    Ok(begun.then_some(token))
+    let is_begun = transact(client, begin).await?;
+    Ok(is_begun.then_some(token))
 }
 
 /// Begins a session in the place of the one with the token `replaced`, and records it.

@@ -3,7 +3,7 @@
 use crate::tls::{TrustedRoots, explain_tls_of};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::header::CONTENT_TYPE;
+use hyper::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use hyper::{Request, Uri};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
@@ -47,6 +47,8 @@ impl Collector {
     async fn exchange(&self, body: Vec<u8>) -> Result<(), String> {
         let request = Request::post(self.url.clone())
             .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "*/*")
+            .header(USER_AGENT, crate::version::USER_AGENT)
             .body(Full::new(Bytes::from(body)))
             .map_err(|error| error.to_string())?;
         let response =

@@ -13,7 +13,7 @@ const EMPTY: HeaderValue = HeaderValue::from_static("");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Any response will do. Some firewalls refuse requests that do not say so (D42).
 const ANYTHING: HeaderValue = HeaderValue::from_static("*/*");
-const AGENT: HeaderValue = HeaderValue::from_static(concat!("Connect/", env!("CARGO_PKG_VERSION")));
+const AGENT: HeaderValue = HeaderValue::from_static(common::version::USER_AGENT);
 const SIGNATURE: HeaderName = HeaderName::from_static("x-connect-signature");
 const TENANT: HeaderName = HeaderName::from_static("x-connect-tenant");
 const EVENT: HeaderName = HeaderName::from_static("x-connect-event");

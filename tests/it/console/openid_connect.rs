@@ -224,7 +224,15 @@ async fn tokens_and_answers_that_belong_to_no_sign_in_are_refused() {
     assert!(response.header("set-cookie").ends_with("Max-Age=0"), "the sign-in is over");
     assert!(!body(&response).contains("0800"), "the words of whoever made the URL are not shown");
     let mixed_up = format!("{}&iss=https://attacker.example", provider.authorize(&url, "ana").await);
-    assert_refused(&console, &visitor.get(&mixed_up).await, "has not signed you in").await;
+    assert_refused(&console, &visitor.get(&mixed_up).await, "the provider's answer can't be used: iss").await;
+    // The provider asks for patience: the same callback may be loaded again.
+    let url = begin(&mut visitor).await;
+    let state = between(&format!("{url}&"), "state=", "&").to_owned();
+    let busy = format!("/sign-in/oidc/callback?error=temporarily_unavailable&state={state}");
+    let response = visitor.get(&busy).await;
+    assert_eq!((response.status, response.header("set-cookie")), (503, ""), "{}", body(&response));
+    let callback = provider.authorize(&url, "ana").await;
+    assert_eq!(visitor.get(&callback).await.status, 303, "the sign-in is not over");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use super::openid_connect::begin;
 use super::{ConsoleWorld, Visitor, between, body};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use common::version::USER_AGENT;
 use rcgen::{KeyPair, PKCS_ED25519, SigningKey as _};
 use serde_json::{Value, json};
 use tests::{Authority, Behavior, HttpResponse, Program, Receiver, World, WorldBuilder, now};
@@ -133,6 +134,9 @@ async fn what_the_console_does_not_need_may_have_any_type() {
         assert_eq!(response.status, 303, "{changed}: {}\n{}", body(&response), console.program().logs());
         let shown = visitor.page("/").await;
         assert!(shown.contains(&format!("id-{number}")), "{changed}: {shown}");
+    }
+    for request in provider.server.received() {
+        assert_eq!(request.header("user-agent"), USER_AGENT);
     }
     let mut visitor = console.visitor();
     let verified = json!({"claims": {"email": "ana@example.com", "email_verified": "True"}});

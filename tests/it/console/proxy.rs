@@ -74,6 +74,13 @@ async fn a_form_that_is_sent_twice_begins_one_session() {
     assert_eq!(sessions().await, 1);
     assert_ne!(send(&other).await.header("set-cookie"), first.header("set-cookie"));
     assert_eq!(sessions().await, 2);
+    console.world.database.execute("DELETE FROM console_sessions").await;
+    let again = send(&one).await;
+    assert_eq!(
+        (again.header("location"), again.header("set-cookie")),
+        ("/sign-in", ""),
+        "its session has ended"
+    );
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use common::egress::HEAD_LINES_MAX;
 use common::settings::is_loopback;
 use common::tls::{TrustedRoots, explain_tls_of};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use hyper::{Request, StatusCode};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
@@ -77,7 +77,11 @@ impl Transport {
         request: hyper::http::request::Builder,
         body: String,
     ) -> Result<(StatusCode, Map<String, Value>), ProviderError> {
-        let request = request.header(ACCEPT, "application/json").body(Full::new(Bytes::from(body)));
+        // Some providers' firewalls refuse requests that do not say who sends them.
+        let request = request
+            .header(ACCEPT, "application/json")
+            .header(USER_AGENT, common::version::USER_AGENT)
+            .body(Full::new(Bytes::from(body)));
         let request = request.map_err(|error| ProviderError::unusable("url", &error.to_string()))?;
         let exchanged = timeout(TIMEOUT, self.exchange(request)).await;
         let (status, body) = exchanged

@@ -164,12 +164,10 @@ pub(crate) async fn by_proxy(
     let mut client = app.database.client().await?;
     let attempt =
         sign_in_person(&mut client, &app.groups, &person, pending.as_ref(), replaced.as_deref()).await?;
-    Ok(match (attempt, pending) {
-        (SignIn::SignedIn(session), _) => signed_in(app, &session),
-        (SignIn::Replayed, Some(begun_before)) => signed_in(app, &begun_before.session),
-        (SignIn::NoAccess | SignIn::Replayed, _) => {
-            no_access(request, person.name.as_str(), "The proxy before Connect")
-        }
+    Ok(match attempt {
+        SignIn::SignedIn(session) => signed_in(app, &session),
+        SignIn::Replayed => redirect("/sign-in"),
+        SignIn::NoAccess => no_access(request, person.name.as_str(), "The proxy before Connect"),
     })
 }
 

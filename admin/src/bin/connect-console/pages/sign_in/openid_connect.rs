@@ -5,7 +5,7 @@ use crate::app::App;
 use crate::cookies::{self, SESSION};
 use crate::dispatch::session;
 use crate::failure::Failure;
-use crate::openid_connect::Provider;
+use crate::openid_connect::{Provider, ProviderError};
 use crate::request::Request;
 use crate::response::{redirect, redirect_to_provider};
 use admin::console::{PendingSignIn, SignIn, find_session, sign_in_person};
@@ -39,7 +39,7 @@ pub(crate) async fn begin(app: &App, request: &Request, _id: Option<&str>) -> Re
 }
 
 /// The page that the provider redirects to: begins a session, if the browser has a cookie that belongs to the state in the URL,
-/// and returns to that session if the page is requested again. That cookie is removed, whatever comes of it.
+/// and returns to that session if the page is requested again. That cookie is removed, unless a later try may succeed.
 pub(crate) async fn complete(app: &App, request: &Request, _id: Option<&str>) -> Result<Response, Failure> {
     let provider = app.provider.as_ref().ok_or(Failure::NotFound)?;
     let state = request.query.get("state");
@@ -50,15 +50,24 @@ pub(crate) async fn complete(app: &App, request: &Request, _id: Option<&str>) ->
     };
     // A callback that is sent twice waits for itself, because its code works once.
     let _under_way = app.callbacks_under_way.enter(state).await;
-    let is_completed =
-        find_session(&*app.database.client().await?, pending.session.reveal(), false).await?.is_some();
-    let completed = if is_completed {
+    let is_completed = async || -> Result<bool, Failure> {
+        Ok(find_session(&*app.database.client().await?, pending.session.reveal(), false).await?.is_some())
+    };
+    let completed = if is_completed().await? {
         Ok(signed_in(app, &pending.session))
     } else {
         redeem(app, provider, request, &pending).await
     };
-    let mut response = completed.unwrap_or_else(|failure| failure.into_response(request.id));
-    response.headers_mut().append(SET_COOKIE, cookie.remove(&app.url));
+    let mut response = match completed {
+        // Another copy of the console has used up the code.
+        Err(Failure::Provider(ProviderError::Refused(_))) if is_completed().await? => {
+            signed_in(app, &pending.session)
+        }
+        completed => completed.unwrap_or_else(|failure| failure.into_response(request.id)),
+    };
+    if response.status() != StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().append(SET_COOKIE, cookie.remove(&app.url));
+    }
     Ok(response)
 }
 
@@ -85,8 +94,14 @@ async fn redeem(
     check_limit(&app.callbacks, &pending.state)?;
     app.callbacks.count(&pending.state, Instant::now());
     let query = &request.query;
-    let is_other_issuer = query.optional("iss").is_some_and(|issuer| issuer != provider.issuer());
-    let Some(code) = query.optional("code").filter(|code| code.len() <= CODE_MAX && !is_other_issuer) else {
+    if query.optional("iss").is_some_and(|issuer| issuer != provider.issuer()) {
+        let why = "must be CONNECT_OIDC_ISSUER";
+        return Err(Failure::Provider(ProviderError::Unusable { field: "iss", why: why.to_owned() }));
+    }
+    if let error @ ("temporarily_unavailable" | "server_error") = query.get("error") {
+        return Err(Failure::Provider(ProviderError::Unavailable(format!("the provider says {error}"))));
+    }
+    let Some(code) = query.optional("code").filter(|code| code.len() <= CODE_MAX) else {
         // The provider's own words are not repeated: whoever sends the browser here could choose them.
         limited!(DECLINED[0], warn, request_id = %request.id, "OpenID Connect provider sent no code; responding 403");
         return Ok(refuse(
