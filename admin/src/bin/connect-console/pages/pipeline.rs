@@ -14,11 +14,17 @@ const SHOWN: u32 = 100;
 
 pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
     let query = &view.request.query;
-    let filter = PipelineFilter {
-        stage: Stage::parse(query.get("stage")),
-        campaign: query.optional("campaign").map(str::to_owned),
-    };
-    let listed = view.shown(views::pipeline(view.client(), &view.tenant()?.slug, &filter, SHOWN).await?);
+    let sent = query.as_sent("campaign");
+    let campaign = query.optional("campaign").map(|_| sent.to_owned());
+    let mut filter = PipelineFilter { stage: Stage::parse(query.get("stage")), campaign };
+    let slug = &view.tenant()?.slug;
+    let mut listed = views::pipeline(view.client(), slug, &filter, SHOWN).await?;
+    if listed.items.is_empty() && sent.trim() != sent {
+        // A campaign is kept as it was sent, with the blanks around it. Those of a form may come from copying.
+        filter.campaign = query.optional("campaign").map(str::to_owned);
+        listed = views::pipeline(view.client(), slug, &filter, SHOWN).await?;
+    }
+    let listed = view.shown(listed);
     let content = html! {
         (filter_form(&view, &filter))
         @if listed.items.is_empty() {
