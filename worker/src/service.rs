@@ -120,7 +120,7 @@ impl<'a> Lanes<'a> {
         }
         // One message at a time, so that actions are applied in order; it is accepted whatever its size. Those of a tenant that is
         // locked are put off, and others follow.
-        let single = GroupBounds { prefetch: 8, messages: 1, weight: 1, bytes: 1, priority: 0 };
+        let single = GroupBounds { prefetch: PREFETCH, messages: 1, weight: 1, bytes: 1, priority: 0 };
         let handler = CrmHandler::new(self.pipeline("records"), shutdown);
         self.start("crm lane", Queue::Crm, single, handler)
     }

@@ -96,41 +96,41 @@ async fn erase_rows(
     (slug, tenant): (&str, TenantId),
     id: ClientId,
 ) -> Result<(), AdminError> {
-    let began = clock::now();
+    let began = clock::database_now();
     let erase = async |tx: &Transaction<'_>| {
         let mut known = Person::find(tx, (slug, tenant), id, DateTime::UNIX_EPOCH).await?;
         let from = known.created_at - TimeDelta::hours(1);
         people::find_since(tx, &mut known, from).await?;
         let mut removed = BTreeMap::from([(DEAD_LETTERS, 0)]);
-        remove_rows(tx, &known, PersonTable::is_stream, &mut removed).await?;
+        remove_streams(tx, &mut known, &mut removed).await?;
         let erased_at = erasures::lock(tx, tenant).await?;
         let since = began.min(erased_at) - SEARCH_AGAIN;
         let mut person = Person::find(tx, (slug, tenant), id, since).await?;
-        (person.outbox, person.idempotency_keys) = (known.outbox, known.idempotency_keys);
         people::find_since(tx, &mut person, since).await?;
         let hashes = person.hashes(&key(tx, master_keys).await?, erased_at);
-        remove(tx, &mut person, &mut removed).await?;
+        remove_streams(tx, &mut person, &mut removed).await?;
+        remove_rows(tx, &person, |table| !table.is_stream(), &mut removed).await?;
+        person.deliveries.extend(known.deliveries);
         store_receipt(tx, &person, &hashes, erased_at, &removed).await?;
         record(tx, actor, AuditAction::EraseClient, &id.to_string(), Some(tenant)).await
     };
     transact(client, erase).await
 }
 
-/// Deletes the rows of a person, and adds the number of each table.
-async fn remove(
+/// Deletes what may be many rows of a person, and drops their webhooks.
+async fn remove_streams(
     tx: &Transaction<'_>,
     person: &mut Person,
     removed: &mut BTreeMap<&'static str, u64>,
 ) -> Result<(), AdminError> {
     people::forget_pending(tx, person).await?;
     people::find_deliveries(tx, person).await?;
-    let dropped = people::drop_deliveries(tx, person).await?;
+    *removed.entry("deliveries").or_default() += people::drop_deliveries(tx, person).await?;
     people::forget_idempotency_keys(tx, person).await?;
-    remove_rows(tx, person, |_| true, removed).await?;
-    removed.insert("deliveries", dropped);
-    Ok(())
+    remove_rows(tx, person, PersonTable::is_stream, removed).await
 }
 
+/// Deletes the rows of a person in some tables, and adds the number of each.
 async fn remove_rows(
     tx: &Transaction<'_>,
     person: &Person,

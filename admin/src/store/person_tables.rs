@@ -46,11 +46,18 @@ pub(crate) struct PersonTable {
 }
 
 impl PersonTable {
-    /// Whether its rows are only ever added, and removed, so that nobody waits for one that is being deleted.
+    /// Whether its rows may be many, and no unit of work waits long for one that is being deleted: they are only added and removed,
+    /// and a dispatcher leaves those out that it finds locked.
     pub(crate) const fn is_stream(&self) -> bool {
         matches!(
             self.keys,
-            PersonKeys::Entries | PersonKeys::AccountEntries | PersonKeys::Events | PersonKeys::Notifications
+            PersonKeys::Entries
+                | PersonKeys::AccountEntries
+                | PersonKeys::Events
+                | PersonKeys::Notifications
+                | PersonKeys::Outbox
+                | PersonKeys::Deliveries
+                | PersonKeys::IdempotencyKeys
         )
     }
 }

@@ -4,9 +4,10 @@ use super::{AFTER, BEFORE, at, erase, identified, tables_with};
 use crate::advisor::act;
 use crate::records::post_request;
 use serde_json::{Value, json};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tests::event::batch;
-use tests::{ApiKey, Event, MAX_WAIT, World, event, eventually, slug};
+use tests::{ApiKey, Event, MAX_WAIT, World, event, eventually, slug, text};
 
 const MARKER: &str = "zq8marker";
 /// Tasks that send events, and the events of one batch.
@@ -91,21 +92,54 @@ async fn a_unit_that_has_begun_is_finished_first_and_its_effects_are_erased() {
 }
 
 #[tokio::test]
-async fn events_are_applied_while_the_erasure_deletes_a_timeline() {
+async fn events_are_applied_while_the_erasure_deletes_what_may_be_many_rows() {
+    let world = World::with().set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true").start().await;
+    world.subscribe("http://127.0.0.1:9/").await;
+    for table in ["timeline", "outbox"] {
+        let email = format!("zq8marker.{table}@example.com");
+        let named = || at(BEFORE, event("enquiry.submitted")).email(&email).name(MARKER);
+        let client = world.accept(named()).await["clientId"].clone();
+        let other = world.database.connect().await;
+        let lock = format!("BEGIN; SELECT FROM {table} FOR UPDATE");
+        other.batch_execute(&lock).await.expect("a lock");
+        let sent = async {
+            world.database.until_lock_wait_of("connectctl").await;
+            world.accept(named()).await;
+            other.batch_execute("COMMIT").await.expect("a commit");
+        };
+        let (receipt, ()) = futures_util::join!(erase(&world.connectctl, &client), sent);
+        for rows in ["timeline", "events", "outboundEvents"] {
+            assert_eq!(receipt["removed"][rows], 2, "{rows} of {receipt}");
+        }
+        assert_eq!(tables_with(&world, MARKER).await, Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn an_erasure_that_is_frozen_keeps_its_tenant_waiting_for_seconds() {
     let world = World::start().await;
-    let named = || identified().email("zq8marker@example.com").payload(json!({"note": MARKER}));
-    let client = world.accept(named()).await["clientId"].clone();
-    let other = world.database.connect().await;
-    other.batch_execute("BEGIN; SELECT FROM timeline FOR UPDATE").await.expect("a lock");
-    let sent = async {
-        world.database.until_lock_wait_of("connectctl").await;
-        world.accept(named()).await;
-        other.batch_execute("COMMIT").await.expect("a commit");
+    let client = world.accept(identified().email("ana@example.com")).await["clientId"].clone();
+    let session = world.database.connect().await;
+    session.batch_execute("BEGIN; SELECT FROM clients FOR UPDATE").await.expect("a lock");
+    let mut frozen =
+        world.connectctl.start(&["client", "erase", "--tenant", "acme", "--client", text(&client), "--yes"]);
+    world.database.until_lock_wait_of("connectctl").await;
+    let pid = frozen.id().expect("it runs").to_string();
+    let signal = |signal: &str| {
+        assert!(
+            Command::new("sh")
+                .args(["-c", &format!("kill {signal} {pid}")])
+                .status()
+                .expect("kill runs")
+                .success()
+        );
     };
-    let (receipt, ()) = futures_util::join!(erase(&world.connectctl, &client), sent);
-    assert_eq!(receipt["removed"]["timeline"], 2, "{receipt}");
-    assert_eq!(receipt["removed"]["events"], 2, "{receipt}");
-    assert_eq!(tables_with(&world, MARKER).await, Vec::<String>::new());
+    signal("-STOP");
+    session.batch_execute("COMMIT").await.expect("a commit");
+    world.accept_with_retries(identified().email("ana@example.com")).await;
+    signal("-CONT");
+    assert!(!frozen.wait().await.expect("it ends").success(), "its transaction was rolled back");
+    assert_eq!(erase(&world.connectctl, &client).await["removed"]["timeline"], 2);
 }
 
 /// The units of all queues that found a lock.
