@@ -46,7 +46,7 @@ pub async fn publish(
     let tenant = tenants::find(&*client, tenant).await?;
     let target = named.and_then(|id| Uuid::try_parse(id).ok()).unwrap_or(id).to_string();
     record_before(client, actor, audited, &target, Some(tenant)).await?;
-    let meta = ActionMeta { published_at: clock::now(), traceparent: None };
+    let meta = ActionMeta { published_at: clock::database_now(), traceparent: None };
     let meta = serde_json::to_string(&meta).map_err(|error| AdminError::Unreadable(error.to_string()))?;
     let body = action.to_string();
     let request = RpcRequest {

@@ -40,7 +40,7 @@ pub async fn create(
     let tenant = tenants::find(&*client, &new.tenant).await?;
     let (prefix, secret) = (secrets::new_prefix()?, secrets::new_secret("cs_")?);
     let sealed = secrets::seal(master_keys, &secret, &api_key_binding(tenant, &prefix))?;
-    let created_at = clock::now();
+    let created_at = clock::database_now();
     let expires_at = new.expires_in.map(|span| expiry(created_at, span)).transpose()?;
     let row = KeyRow { prefix: &prefix, sealed: &sealed, created_at, expires_at };
     transact(client, async |tx| {
@@ -105,7 +105,7 @@ pub async fn find_in(client: &Client, tenant: TenantId, prefix: &str) -> Result<
     if store::api_keys::tenant(client, prefix).await? != Some(tenant) {
         return Err(not_found());
     }
-    store::api_keys::find(client, prefix, clock::now()).await?.ok_or_else(not_found)
+    store::api_keys::find(client, prefix, clock::database_now()).await?.ok_or_else(not_found)
 }
 
 /// Adds the record of a change of a key, and returns the key. Without a `tenant` no such key was changed.
@@ -119,7 +119,7 @@ async fn recorded(
     let not_found = || AdminError::KeyNotFound(prefix.to_owned());
     let tenant = tenant.ok_or_else(not_found)?;
     record(tx, actor, action, prefix, Some(tenant)).await?;
-    store::api_keys::find(tx, prefix, clock::now()).await?.ok_or_else(not_found)
+    store::api_keys::find(tx, prefix, clock::database_now()).await?.ok_or_else(not_found)
 }
 
 fn expiry(now: DateTime<Utc>, span: Duration) -> Result<DateTime<Utc>, AdminError> {
@@ -148,7 +148,7 @@ pub async fn rotate_secret(
     rotation: Rotation,
 ) -> Result<RotatedKey, AdminError> {
     secrets::verify_master_keys(client, master_keys).await?;
-    let now = clock::now();
+    let now = clock::database_now();
     let until = rotation.overlap.map(|overlap| secrets::overlap_end(now, overlap)).transpose()?;
     let Some(tenant) = store::api_keys::tenant(&*client, prefix).await? else {
         return Err(AdminError::KeyNotFound(prefix.to_owned()));

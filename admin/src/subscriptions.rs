@@ -179,7 +179,7 @@ pub async fn rotate_secret(
     rotation: Rotation,
 ) -> Result<SubscriptionSecret, AdminError> {
     secrets::verify_master_keys(client, master_keys).await?;
-    let now = clock::now();
+    let now = clock::database_now();
     let until = rotation.overlap.map(|overlap| secrets::overlap_end(now, overlap)).transpose()?;
     let parsed = parse_id(id)?;
     let Some(tenant) = store::subscriptions::tenant(&*client, parsed).await? else {
@@ -205,7 +205,7 @@ pub async fn rotate_secret(
 /// remaining ones follow batch by batch; if the operation is interrupted, another run drops them. The dispatcher sends none of
 /// them, and drops those that a fan-out adds which began before.
 pub async fn remove(client: &mut Client, actor: &Actor, id: &str) -> Result<Subscription, AdminError> {
-    let (parsed, now) = (parse_id(id)?, clock::now());
+    let (parsed, now) = (parse_id(id)?, clock::database_now());
     let begin = async |tx: &Transaction<'_>| {
         let removed = match store::subscriptions::remove(tx, parsed, now).await? {
             Some(removed) => Some((removed, true)),
@@ -239,7 +239,7 @@ pub async fn health(
     tenant: TenantId,
     subscriptions: &[Uuid],
 ) -> Result<HashMap<Uuid, ReceiverHealth>, AdminError> {
-    let since = clock::now() - WINDOW;
+    let since = clock::database_now() - WINDOW;
     store::receiver_health::load(client, tenant, subscriptions, (first_id(since), since), HEALTH_DELIVERIES)
         .await
 }

@@ -159,7 +159,7 @@ pub async fn usage_of_last_months(
     tenant: TenantId,
     months: u32,
 ) -> Result<Vec<(String, i64)>, AdminError> {
-    let today = clock::now().date_naive();
+    let today = clock::database_now().date_naive();
     let current = today.with_day(1).unwrap_or(today);
     let all: Vec<NaiveDate> =
         (0..months).rev().filter_map(|ago| current.checked_sub_months(Months::new(ago))).collect();
@@ -173,7 +173,7 @@ pub async fn usage_of_last_months(
 
 /// The records writes of the current month.
 pub async fn usage_of_this_month(client: &Client, tenant: &str) -> Result<Usage, AdminError> {
-    let today = clock::now().date_naive();
+    let today = clock::database_now().date_naive();
     let month = today.with_day(1).unwrap_or(today);
     let usage = store::usage::of_month(client, tenant, month).await?;
     usage.ok_or_else(|| AdminError::TenantNotFound(tenant.to_owned()))

@@ -76,7 +76,7 @@ pub(super) async fn create(
     action: AuditAction,
 ) -> Result<LoginLink, AdminError> {
     let token = secrets::new_secret("cl_")?;
-    let created_at = clock::now();
+    let created_at = clock::database_now();
     let expires_at = created_at + lifetime;
     let hash = TokenHash::of(token.reveal());
     let target = format!("{} as {}", identity.person.as_str(), identity.role.as_str());
@@ -92,7 +92,7 @@ pub(super) async fn create(
 
 /// Whether the link with this token can be used. Does not use it up: mail programs and chats fetch links to preview them.
 pub async fn is_link_valid(client: &Client, token: &str) -> Result<bool, AdminError> {
-    store::console::is_link_valid(client, &TokenHash::of(token), clock::now()).await
+    store::console::is_link_valid(client, &TokenHash::of(token), clock::database_now()).await
 }
 
 /// The token of the session that a form with the token `link` begins. It follows from the link and the form's id, which only the
@@ -114,7 +114,7 @@ pub async fn use_link(
     session: &Secret,
     replaced: Option<&str>,
 ) -> Result<bool, AdminError> {
-    let now = clock::now();
+    let now = clock::database_now();
     let (link, hash) = (TokenHash::of(link), TokenHash::of(session.reveal()));
     let begin = async |tx: &Transaction<'_>| {
         let Some((identity, method)) = store::console::use_up_link(tx, &link, now).await? else {

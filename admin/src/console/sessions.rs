@@ -35,7 +35,8 @@ pub(super) async fn begin_verified_session(
     pending: Option<&PendingSignIn>,
     replaced: Option<&str>,
 ) -> Result<Option<Secret>, AdminError> {
-    let (now, token) = (clock::now(), pending.map_or_else(new_token, |pending| Ok(pending.session.clone()))?);
+    let (now, token) =
+        (clock::database_now(), pending.map_or_else(new_token, |pending| Ok(pending.session.clone()))?);
     let hash = TokenHash::of(token.reveal());
     let begin = async |tx: &Transaction<'_>| {
         store::console::remove_expired_sign_ins(tx, now).await?;
@@ -75,7 +76,7 @@ pub async fn find_session(
     token: &str,
     is_refresh: bool,
 ) -> Result<Option<Session>, AdminError> {
-    let (now, hash) = (clock::now(), TokenHash::of(token));
+    let (now, hash) = (clock::database_now(), TokenHash::of(token));
     let found = store::console::find_session(client, &hash, now, now - IDLE_MAX).await?;
     if let Some(session) = &found
         && !is_refresh

@@ -49,7 +49,7 @@ struct Seen {
 /// What needs the attention of operators now. Reads a few rows, and does not ask the broker.
 pub async fn attention(client: &Client) -> Result<Vec<Attention>, AdminError> {
     let seen = Seen {
-        now: clock::now(),
+        now: clock::database_now(),
         queues: queue_states(client).await?,
         hour: last_hour(client, None).await?,
         pressures: tenants::pressures(client).await?,

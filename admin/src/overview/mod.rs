@@ -30,7 +30,7 @@ pub struct QueueLengths {
 
 /// The minutes of the last hour, the current one last, of a tenant or of all together.
 pub async fn last_hour(client: &Client, tenant: Option<TenantId>) -> Result<Vec<ActivityMinute>, AdminError> {
-    let first = first_minute(clock::now());
+    let first = first_minute(clock::database_now());
     let counted = store::activity::minutes(client, tenant.map_or_else(Uuid::nil, |id| id.0), first).await?;
     let of = |at: DateTime<Utc>| counted.iter().find(|minute| minute.at == at).copied();
     Ok(minutes(first)
@@ -40,7 +40,7 @@ pub async fn last_hour(client: &Client, tenant: Option<TenantId>) -> Result<Vec<
 
 /// The lengths of the queues in the last hour.
 pub async fn queue_lengths(client: &Client) -> Result<Vec<QueueLengths>, AdminError> {
-    let first = first_minute(clock::now());
+    let first = first_minute(clock::database_now());
     let mut all = Vec::new();
     for queue in Queue::CONSUMED {
         let seen = store::activity::lengths(client, queue, first).await?;

@@ -172,7 +172,7 @@ pub(crate) fn waiting_since(state: &QueueState, now: DateTime<Utc>) -> Option<Da
 
 /// Adds to queues since when, at the longest, their oldest message has waited.
 pub async fn add_ages(client: &Client, queues: &mut [QueueView]) -> Result<(), AdminError> {
-    let (states, now) = (store::activity::queue_states(client).await?, clock::now());
+    let (states, now) = (store::activity::queue_states(client).await?, clock::database_now());
     for queue in queues {
         let state = states.iter().find(|state| state.queue.as_str() == queue.name);
         // How many wait now is known better by the broker than by the programs some seconds ago.

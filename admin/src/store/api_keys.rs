@@ -200,7 +200,7 @@ pub(crate) async fn is_revoked(tx: &Transaction<'_>, prefix: &str) -> Result<boo
 
 /// Whether the tenant has such a key that is neither revoked nor expired.
 pub(crate) async fn is_active(client: &Client, tenant: TenantId, prefix: &str) -> Result<bool, AdminError> {
-    exists(client, IS_ACTIVE, &[&tenant.0, &prefix, &clock::now()]).await
+    exists(client, IS_ACTIVE, &[&tenant.0, &prefix, &clock::database_now()]).await
 }
 
 /// The tenant of the key; `None` if no key that is not revoked has the prefix.
@@ -214,7 +214,7 @@ pub(crate) async fn set_scopes(
 
 /// The tenant of the key; `None` if no key has the prefix.
 pub(crate) async fn revoke(tx: &Transaction<'_>, prefix: &str) -> Result<Option<TenantId>, AdminError> {
-    one(tx, REVOKE, &[&prefix, &clock::now()], tenant_id).await
+    one(tx, REVOKE, &[&prefix, &clock::database_now()], tenant_id).await
 }
 
 /// The tenant of a key.
@@ -274,7 +274,7 @@ pub(crate) async fn list(
     (is_revoked, before): (Option<bool>, Option<&str>),
     limit: u32,
 ) -> Result<Newest<Key>, AdminError> {
-    let now = clock::now();
+    let now = clock::database_now();
     let parameters: super::Parameters<'_> = &[&tenant.0, &is_revoked, &before.unwrap_or_default()];
     newest(client, LIST, parameters, limit, |row| key(row, now)).await
 }

@@ -48,7 +48,7 @@ pub(crate) async fn envelope(
 pub(crate) async fn insert_test(tx: &Transaction<'_>, row: &TestEventRow<'_>) -> Result<(), AdminError> {
     let TestEventRow { tenant, event, subscription, origin, envelope } = row;
     let parameters: super::Parameters<'_> =
-        &[&tenant.0, event, &TEST_EVENT_TYPE, origin, envelope, &clock::now(), subscription];
+        &[&tenant.0, event, &TEST_EVENT_TYPE, origin, envelope, &clock::database_now(), subscription];
     execute(tx, INSERT_TEST, parameters).await?;
     // The slots with new events, as bits.
     execute(tx, NOTIFY, &[&(1_u64 << tenant.slot()).to_string()]).await?;

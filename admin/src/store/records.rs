@@ -273,6 +273,6 @@ pub(crate) async fn create_company_account(
     domain: &CompanyDomain,
 ) -> Result<(), AdminError> {
     let (name, domain) = (name.as_str(), domain.as_str());
-    execute(tx, CREATE_COMPANY, &[&tenant.0, &id.0, &name, &domain, &clock::now()]).await?;
+    execute(tx, CREATE_COMPANY, &[&tenant.0, &id.0, &name, &domain, &clock::database_now()]).await?;
     Ok(())
 }

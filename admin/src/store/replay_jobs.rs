@@ -199,7 +199,7 @@ pub(crate) async fn create(
     most: i64,
 ) -> Result<Option<ReplayJob>, AdminError> {
     let NewReplayJob { id, tenant, states, event_type, subscription, ids, per_second, matched } = new;
-    let (states, now) = (names(states), common::clock::now());
+    let (states, now) = (names(states), common::clock::database_now());
     let parameters: super::Parameters<'_> = &[
         &tenant.0,
         id,

@@ -160,7 +160,7 @@ pub(crate) async fn create(
     let shown = displayable(url);
     let most = i64::from(bound.most);
     let parameters: [&(dyn ToSql + Sync); 9] =
-        [&tenant.0, id, key, &shown, events, secret_sealed, &clock::now(), url_sealed, &most];
+        [&tenant.0, id, key, &shown, events, secret_sealed, &clock::database_now(), url_sealed, &most];
     Ok(execute(tx, CREATE, &parameters).await? == 1)
 }
 
@@ -187,7 +187,7 @@ pub(crate) async fn pause(
     tx: &Transaction<'_>,
     id: Uuid,
 ) -> Result<Option<(TenantId, Subscription)>, AdminError> {
-    one(tx, PAUSE, &[&id, &clock::now()], tenant_and_subscription).await
+    one(tx, PAUSE, &[&id, &clock::database_now()], tenant_and_subscription).await
 }
 
 pub(crate) async fn resume(
@@ -212,7 +212,7 @@ pub(crate) async fn set_events(
     id: Uuid,
     events: Option<&[&str]>,
 ) -> Result<Option<(TenantId, Subscription)>, AdminError> {
-    one(tx, SET_EVENTS, &[&id, &events, &clock::now()], tenant_and_subscription).await
+    one(tx, SET_EVENTS, &[&id, &events, &clock::database_now()], tenant_and_subscription).await
 }
 
 /// The tenant with its slug, and whether the subscription is paused, of one that is not removed.

@@ -118,7 +118,7 @@ pub(crate) async fn create(tx: &Transaction<'_>, id: TenantId, new: &NewTenant) 
     let (slug, name, prefix) = (new.slug.as_str(), new.name.as_str(), new.enquiry_prefix.as_str());
     let quota = new.monthly_quota.limit();
     let parameters: [&(dyn ToSql + Sync); 8] =
-        [&id.0, &slug, &name, &prefix, &new.discovery, &quota, &new.reads_per_second, &clock::now()];
+        [&id.0, &slug, &name, &prefix, &new.discovery, &quota, &new.reads_per_second, &clock::database_now()];
     execute(tx, CREATE, &parameters).await?;
     Ok(())
 }
@@ -166,7 +166,7 @@ pub(crate) async fn add_member(
     name: &Name,
     bound: Bound,
 ) -> Result<Option<Member>, AdminError> {
-    let (now, most) = (clock::now(), i64::from(bound.most));
+    let (now, most) = (clock::database_now(), i64::from(bound.most));
     one(tx, ADD_MEMBER, &[&tenant.0, &email.as_str(), &name.as_str(), &now, &most], member).await
 }
 

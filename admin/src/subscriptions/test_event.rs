@@ -61,7 +61,7 @@ fn envelope(event: Uuid, subscription: Uuid, slug: &str) -> String {
         "specVersion": "1.0",
         "eventId": event,
         "eventType": TEST_EVENT_TYPE,
-        "occurredAt": clock::to_text(clock::now()),
+        "occurredAt": clock::to_text(clock::database_now()),
         "tenant": slug,
         "origin": ORIGIN,
         "actor": {"type": "contact", "externalId": "connect-test", "name": "Test event"},

@@ -65,7 +65,7 @@ pub fn count_attempt(tenant: TenantId, is_delivered: bool) {
 /// Notes that a message of a queue that was published at this time has been handled, and records its lag once for each of its
 /// `requests`.
 pub fn note_handled(queue: Queue, published_at: DateTime<Utc>, requests: usize) {
-    let lag = (clock::now() - published_at).to_std().unwrap_or_default();
+    let lag = (clock::database_now() - published_at).to_std().unwrap_or_default();
     metrics::histogram!(QUEUE_LAG, "queue" => queue.as_str()).record_many(lag, requests);
     pending().handled(queue, published_at);
 }

@@ -29,7 +29,7 @@ pub(super) fn observe_error(code: &SqlState) {
 }
 
 /// Whether the server of `client` is read-only, which is then recorded, as is the time of its clock.
-pub(super) async fn is_read_only(client: &Client) -> Result<bool, Error> {
+pub async fn is_read_only(client: &Client) -> Result<bool, Error> {
     let rows = client.simple_query(IS_READ_ONLY).await?;
     let row = rows
         .iter()

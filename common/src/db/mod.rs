@@ -19,6 +19,7 @@ mod tls_report;
 
 pub use conflict_retries::transact;
 pub use connect::{ConnectError, DriverConnection, connect};
+pub use demotion::is_read_only;
 pub use error::TxError;
 pub use master_key::{
     MASTER_KEY_STATEMENTS, MasterKeyState, is_verified, read_master_key_state, rewrap_canary,

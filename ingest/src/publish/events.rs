@@ -105,7 +105,7 @@ pub(super) fn single_meta(request_context: RequestContext, caller: &Caller, even
     BatchMeta {
         request_id: request_context.request_id,
         caller: caller.clone(),
-        published_at: clock::now(),
+        published_at: clock::database_now(),
         events,
         traceparent: Some(request_context.context.to_header()),
         parts: Vec::new(),

@@ -69,7 +69,7 @@ impl WritePublisher {
     ) -> Result<Written, Refusal> {
         let RequestContext { request_id: id, context } = request_context;
         let traceparent = context.to_header();
-        let published_at = clock::now();
+        let published_at = clock::database_now();
         let meta = WriteMeta {
             request_id: id,
             caller: caller.clone(),

@@ -66,8 +66,9 @@ pub(crate) async fn open_broker(environment: &Environment) -> anyhow::Result<Ope
 /// Connects to the database of these settings.
 pub(crate) async fn connect_database(settings: &DatabaseSettings) -> anyhow::Result<Client> {
     let mut config = settings.direct_url.config();
-    // The limits of the programs' role are not for migrations, which may build indexes for hours.
-    let unlimited = "-c statement_timeout=0 -c idle_in_transaction_session_timeout=0".to_owned();
+    // The limit of the programs' role is not for migrations, which may build indexes for hours. But a command that is stopped in
+    // the middle must not hold its locks.
+    let unlimited = "-c statement_timeout=0 -c idle_in_transaction_session_timeout=10s".to_owned();
     // Options of the URL override ours: the last one of a name counts.
     let options = [Some(unlimited), Some(db::planner_options()), config.get_options().map(str::to_owned)];
     config
@@ -81,6 +82,8 @@ pub(crate) async fn connect_database(settings: &DatabaseSettings) -> anyhow::Res
     })?;
     // If the connection breaks, the waiting statement returns the error.
     tokio::spawn(connection);
+    // Its time is what is stored and compared, whatever this machine's clock shows. An error shows again with the first statement.
+    drop(db::is_read_only(&client).await);
     Ok(client)
 }
 

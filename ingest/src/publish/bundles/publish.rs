@@ -116,7 +116,7 @@ fn message(caller: &Caller, group: &[WaitingRequest]) -> (BatchMeta, Bytes) {
         // A new id, because each part keeps the id of its request.
         request_id: Uuid::now_v7(),
         caller: caller.clone(),
-        published_at: clock::now(),
+        published_at: clock::database_now(),
         events: parts.iter().map(|part| part.events).sum(),
         // Each part has its own.
         traceparent: None,
