@@ -82,45 +82,9 @@ impl EgressSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde::Deserialize;
-
-    #[derive(Deserialize)]
-    struct Vectors {
-        cases: Vec<Case>,
-    }
-
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Case {
-        why: String,
-        url: Option<String>,
-        #[serde(default)]
-        resolves_to: Vec<IpAddr>,
-        address: Option<IpAddr>,
-        expect: String,
-    }
 
     fn settings(allow_private: bool) -> EgressSettings {
         EgressSettings { allow_private, ports: vec![443, 8443] }
-    }
-
-    fn verdict(case: &Case) -> Result<(), &'static str> {
-        let public = settings(false);
-        if let Some(url) = &case.url {
-            public.check_url(&ReceiverUrl::parse(url)?)?;
-        }
-        case.address.iter().chain(&case.resolves_to).try_for_each(|address| public.check_address(*address))
-    }
-
-    #[test]
-    fn every_vector_has_the_expected_result() {
-        let vectors: Vectors = serde_json::from_str(include_str!("../../tests/vectors/ssrf.json")).unwrap();
-        for case in &vectors.cases {
-            let verdict = verdict(case);
-            let found = if verdict.is_ok() { "allowed" } else { "refused" };
-            assert_eq!(found, case.expect, "{} ({:?} {:?}): {verdict:?}", case.why, case.url, case.address);
-        }
-        assert!(vectors.cases.len() >= 60);
     }
 
     fn judged(allow_private: bool, url: &str) -> Result<(), &'static str> {

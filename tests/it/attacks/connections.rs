@@ -53,21 +53,6 @@ async fn one_address_with_idle_connections_does_not_lock_out_others() {
 }
 
 #[tokio::test]
-async fn one_network_is_limited_to_its_share_of_connections() {
-    let world = World::with()
-        .set("CONNECT_MAX_CONNECTIONS", "20")
-        .set("CONNECT_MAX_CONNECTIONS_PER_PEER", "20")
-        .join()
-        .await;
-    let address = world.http().address();
-    let _idle = open(address, STRANGER, 10).await;
-    until_counted(&world, "connect_http_connections", &[("state", "idle")], 10.0).await;
-    assert_eq!(status(address, CALLER).await, None);
-    assert_eq!(status(address, OTHER_NETWORK).await, Some(404));
-    until_counted(&world, "connect_http_connections_refused_total", &[("reason", "network")], 1.0).await;
-}
-
-#[tokio::test]
 async fn a_full_connection_table_closes_the_longest_idle_connection() {
     let world = World::with()
         .set("CONNECT_MAX_CONNECTIONS", "4")
@@ -134,35 +119,6 @@ async fn probes_find_a_connection_although_their_address_has_used_up_its_share()
         probe.send(format!("GET {path} HTTP/1.1\r\nhost: connect\r\n\r\n")).await;
         assert_eq!(probe.response().await.expect("a response").status, 200, "{path}");
     }
-}
-
-#[tokio::test]
-async fn a_request_under_way_is_never_closed_for_a_new_connection() {
-    let world =
-        World::with().set("CONNECT_MAX_CONNECTIONS", "1").set("CONNECT_BODY_TIMEOUT", "8s").join().await;
-    let address = world.http().address();
-    let mut connection = RawConnection::from(CALLER, address).await;
-    let begun = "POST /api/v1/crm/connect/events HTTP/1.1\r\nhost: connect\r\ncontent-length: 9\r\n\r\n{";
-    connection.send(begun).await;
-    until_counted(&world, "connect_http_connections", &[("state", "active")], 1.0).await;
-    assert_eq!(status(address, OTHER_NETWORK).await, None);
-    assert_eq!(connection.response().await.expect("a response").status, 408);
-}
-
-#[tokio::test]
-async fn idle_connections_are_closed_sooner_as_the_table_fills() {
-    let world = World::with()
-        .set("CONNECT_MAX_CONNECTIONS", "4")
-        .set("CONNECT_MAX_CONNECTIONS_PER_PEER", "4")
-        .set("CONNECT_MAX_CONNECTIONS_PER_NETWORK", "4")
-        .set("CONNECT_IDLE_TIMEOUT", "15s")
-        .join()
-        .await;
-    let begun = Instant::now();
-    let mut idle = open(world.http().address(), STRANGER, 4).await;
-    idle.remove(0).until_closed().await;
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
-    until_counted(&world, "connect_http_connections_closed_total", &[], 1.0).await;
 }
 
 #[tokio::test]

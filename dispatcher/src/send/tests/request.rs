@@ -46,17 +46,6 @@ async fn sends_the_headers_of_the_specification_and_the_unchanged_body() {
 }
 
 #[tokio::test]
-async fn the_signature_has_the_form_of_the_specification() {
-    let receiver = Receiver::http();
-    send(&local(LONG), &receiver.url("/")).await;
-    let [got] = &receiver.received()[..] else { panic!("one request") };
-    let header = got.header("x-connect-signature");
-    assert!(common::signature::Signature::parse(header).is_ok(), "{header}");
-    assert_eq!(got.verify(SECRET), Ok(()));
-    assert!(got.verify(OLD_SECRET).is_err());
-}
-
-#[tokio::test]
 async fn during_a_rotation_both_secrets_sign_and_the_new_one_is_first() {
     let receiver = Receiver::http();
     let url = ReceiverUrl::parse(&receiver.url("/")).unwrap();

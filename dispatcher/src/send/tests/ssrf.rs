@@ -60,15 +60,6 @@ async fn resolves_once_per_connection_and_connects_to_a_resolved_address() {
 }
 
 #[tokio::test]
-async fn refuses_a_port_that_the_setting_does_not_list() {
-    let network = FakeNetwork::answering(&[&[PUBLIC]], None);
-    let attempt = send(&public_only(&network, None), "https://hooks.example:22/").await;
-    assert_eq!(attempt.outcome, Outcome::AddressRefused, "{attempt:?}");
-    assert_eq!(attempt.error.as_deref(), Some("url must have a port that CONNECT_WEBHOOK_PORTS lists"));
-    assert!(network.dialed().is_empty() && network.asked().is_empty());
-}
-
-#[tokio::test]
 async fn one_address_that_is_not_public_refuses_the_name() {
     for answer in [
         &[PUBLIC, "10.0.0.1"][..],
@@ -108,15 +99,6 @@ async fn a_name_without_an_address_does_not_resolve() {
     assert!(network.dialed().is_empty());
 }
 
-#[tokio::test]
-async fn refuses_http_unless_private_receivers_are_allowed() {
-    let network = FakeNetwork::answering(&[&[PUBLIC]], None);
-    let attempt = send(&public_only(&network, None), "http://hooks.example/").await;
-    assert_eq!(attempt.outcome, Outcome::AddressRefused);
-    assert_eq!(attempt.error.as_deref(), Some("url must begin with https://"));
-    assert!(network.asked().is_empty() && network.dialed().is_empty());
-}
-
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Vector {
@@ -135,6 +117,7 @@ struct Vectors {
 #[tokio::test]
 async fn every_vector_has_the_expected_outcome() {
     let vectors: Vectors = serde_json::from_str(include_str!("../../../../tests/vectors/ssrf.json")).unwrap();
+    assert!(vectors.cases.len() >= 60);
     for Vector { why, url, address, resolves_to, expect } in vectors.cases {
         let answer = address.map(|address| vec![address]).or(resolves_to);
         let answer = answer.unwrap_or_else(|| vec![PUBLIC.to_owned()]);

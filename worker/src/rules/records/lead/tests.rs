@@ -1,8 +1,6 @@
 use super::super::testing::{if_match, lead_id};
 use crate::rules::testing::World;
-use crate::state::NotificationKind;
 use chrono::TimeDelta;
-use common::event::OutboundType;
 use common::model::Stage;
 use common::write::{IfMatch, WriteRefusal};
 use serde_json::{Value, json};
@@ -69,64 +67,6 @@ fn the_length_of_a_reason_excludes_surrounding_blanks() {
     }
     world.patch_lead(&lead, json!({"stage": "lost", "reason": " éèêëç "})).unwrap();
     assert_eq!(world.lead(lead_id(&lead["id"])).lost_reason.as_deref(), Some("éèêëç"));
-}
-
-#[test]
-fn only_a_changed_stage_emits_an_event_with_its_cause() {
-    let (mut world, lead) = opened();
-    assert_eq!(world.patch_lead(&lead, json!({"stage": "inquiry"})).unwrap(), lead);
-    assert!(world.state.outbox.is_empty());
-    world.patch_lead(&lead, json!({"stage": "lost", "reason": "too dear"})).unwrap();
-    let [event] = &world.state.outbox[..] else { panic!("one event") };
-    assert_eq!((event.key_prefix.as_deref(), event.origin.as_str()), (Some("ck_test"), "acme-app"));
-    let told = ["from", "to", "reason"].map(|fact| &event.payload[fact]);
-    assert_eq!(told, [&json!("inquiry"), &json!("lost"), &json!("too dear")]);
-}
-
-#[test]
-fn a_new_owner_must_be_an_active_member_and_is_notified() {
-    let (mut world, lead) = opened();
-    let gone = world.state.members.remove(1);
-    world.state.former_members.push(gone);
-    for stranger in [MEMBERS[1], "nobody@agency.com"] {
-        let refused = world.patch_lead(&lead, json!({"owner": stranger, "title": "Not even this"}));
-        assert_eq!(refused, Err(WriteRefusal::OwnerNotMember));
-    }
-    world.members(&MEMBERS);
-    assert_eq!(world.patch_lead(&lead, json!({"owner": MEMBERS[0]})).unwrap(), lead, "theirs already");
-    assert!(world.state.outbox.is_empty() && world.state.notifications.is_empty());
-    let given = world.patch_lead(&lead, json!({"owner": "BEN@Agency.com"})).unwrap();
-    assert_eq!(given["owner"]["email"], MEMBERS[1]);
-    let [told] = &world.state.notifications[..] else { panic!("one notification") };
-    assert_eq!((told.to.as_str(), told.kind), (MEMBERS[1], NotificationKind::LeadAssigned));
-    let [event] = &world.state.outbox[..] else { panic!("one event") };
-    assert_eq!(event.event_type, OutboundType::LeadAssigned);
-    assert_eq!((event.key_prefix.as_deref(), event.origin.as_str()), (Some("ck_test"), "acme-app"));
-    assert_eq!(event.payload["previousOwner"]["email"], MEMBERS[0]);
-}
-
-#[test]
-fn all_fields_can_be_changed_at_once_and_the_trip_shows_its_part() {
-    let (mut world, lead) = opened();
-    let body = json!({"title": "New", "followUp": true, "stage": "follow_up", "owner": MEMBERS[1]});
-    let after = world.patch_lead(&lead, body).unwrap();
-    let mut expected = lead.clone();
-    expected["title"] = json!("New");
-    expected["followUp"] = json!(true);
-    expected["stage"] = json!("follow_up");
-    expected["owner"] = json!({"email": MEMBERS[1], "name": "Member ben@agency.com"});
-    expected["updatedAt"] = after["updatedAt"].clone();
-    assert_eq!(after, expected);
-    let trip = world.trip_now(&lead);
-    assert_eq!((&trip["stage"], &trip["owner"]), (&after["stage"], &after["owner"]));
-    assert_eq!(world.state.outbox.len(), 2);
-    // Fields that are not sent keep their values.
-    for (field, value) in [("title", json!("Other")), ("stage", json!("inquiry"))] {
-        let after = world.patch_lead(&lead, json!({field: value})).unwrap();
-        expected[field] = value;
-        expected["updatedAt"] = after["updatedAt"].clone();
-        assert_eq!(after, expected);
-    }
 }
 
 #[test]
