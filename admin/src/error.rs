@@ -1,7 +1,7 @@
 //! Why an operation failed.
 
 use common::broker::OperatorConnectionError;
-use common::db::MigrateError;
+use common::db::{MigrateError, TxError};
 use common::model::DeliveryState;
 use common::settings::Bound;
 use std::error::Error as StdError;
@@ -232,6 +232,9 @@ pub enum AdminError {
     /// The database failed or refused a statement.
     #[error("{}", describe(.0))]
     Database(#[from] tokio_postgres::Error),
+    /// A pool has no connection to the database, or it did not respond in time.
+    #[error(transparent)]
+    NoConnection(#[from] TxError),
     /// The schema could not be migrated.
     #[error("{}", describe(.0))]
     Migration(#[from] MigrateError),
@@ -353,6 +356,7 @@ impl AdminError {
             | Self::TestDelayed { .. }
             | Self::ReplayStalled { .. }
             | Self::ErasureUnfinished { .. }
+            | Self::NoConnection(_)
             | Self::Broker(_) => ErrorKind::Unavailable,
             Self::Database(error) if error.as_db_error().is_none() => ErrorKind::Unavailable,
             Self::MasterKeyDiffers

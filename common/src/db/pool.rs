@@ -233,11 +233,15 @@ impl Database {
         }
     }
 
-    /// Whether the database responds within `within` and accepts writes. If the server is read-only, the connections that
-    /// are open now are not used for writes again.
+    /// Whether the database accepts writes, and responds `within` that time after a connection was had, which may take as long. If the
+    /// server is read-only, the connections that are open now are not used for writes again. One that does not respond is closed.
     pub async fn is_writable(&self, within: Duration) -> bool {
-        let ask = async { demotion::is_read_only(&*self.client().await?).await.map_err(TxError::from) };
-        matches!(timeout(within, ask).await, Ok(Ok(false)))
+        let Ok(Ok(client)) = timeout(within, self.client()).await else { return false };
+        if let Ok(asked) = timeout(within, demotion::is_read_only(&client)).await {
+            return matches!(asked.map_err(TxError::from), Ok(false));
+        }
+        drop(Client::take(client));
+        false
     }
 }
 

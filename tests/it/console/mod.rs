@@ -22,7 +22,9 @@ mod webhooks;
 
 use admin::console::new_form_id;
 use std::fmt::Write as _;
-use tests::{HttpClient, HttpRequest, HttpResponse, Program, World, WorldBuilder, slug, text, with_names};
+use tests::{
+    Connectctl, HttpClient, HttpRequest, HttpResponse, Program, World, WorldBuilder, slug, text, with_names,
+};
 
 /// A world with a console.
 pub(super) struct ConsoleWorld {
@@ -66,9 +68,7 @@ impl ConsoleWorld {
 
     /// The path of a new link for these options of `connectctl console login`.
     pub(super) async fn link(&self, options: &[&str]) -> String {
-        let created = self.world.connectctl.json(&[&["console", "login"], options].concat()).await;
-        let url = text(&created["url"]);
-        url.splitn(4, '/').nth(3).map(|path| format!("/{path}")).expect("a path")
+        link(&self.world.connectctl, options).await
     }
 
     /// Somebody who is not signed in.
@@ -78,10 +78,7 @@ impl ConsoleWorld {
 
     /// Somebody who has signed in with a link of these options.
     pub(super) async fn signed_in(&self, options: &[&str]) -> Visitor<'_> {
-        let mut visitor = self.visitor();
-        let response = visitor.sign_in(&self.link(options).await).await;
-        assert_eq!((response.status, response.header("location")), (303, "/"), "{}", body(&response));
-        visitor
+        Visitor::signed_in(self.http(), &self.world.connectctl, options).await
     }
 
     pub(super) async fn operator(&self) -> Visitor<'_> {
@@ -97,7 +94,19 @@ impl ConsoleWorld {
     }
 }
 
-impl Visitor<'_> {
+impl<'c> Visitor<'c> {
+    /// Somebody who has signed in to this console with a link of these options.
+    pub(super) async fn signed_in(
+        console: &'c HttpClient,
+        connectctl: &Connectctl,
+        options: &[&str],
+    ) -> Self {
+        let mut visitor = Self { console, cookie: None };
+        let response = visitor.sign_in(&link(connectctl, options).await).await;
+        assert_eq!((response.status, response.header("location")), (303, "/"), "{}", body(&response));
+        visitor
+    }
+
     /// Sends a request, a form with a new id unless it has one. In the shared world a tenant's name stands for its slug in the path and in the response.
     pub(super) async fn send(&self, mut request: HttpRequest) -> HttpResponse {
         let (path, query) = request.target.split_at(request.target.find('?').unwrap_or(request.target.len()));
@@ -165,6 +174,13 @@ impl Visitor<'_> {
         }
         self.cookie = Some(kept.join("; ")).filter(|cookies| !cookies.is_empty());
     }
+}
+
+/// The path of a new link for these options of `connectctl console login`.
+async fn link(connectctl: &Connectctl, options: &[&str]) -> String {
+    let created = connectctl.json(&[&["console", "login"], options].concat()).await;
+    let url = text(&created["url"]);
+    url.splitn(4, '/').nth(3).map(|path| format!("/{path}")).expect("a path")
 }
 
 /// A form, without the headers in which browsers say whose page sent it.

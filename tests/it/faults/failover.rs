@@ -2,9 +2,11 @@
 
 use super::with_default_timeouts;
 use crate::burst::{self, BATCHES};
+use crate::console::Visitor;
+use futures_util::future::join_all;
 use std::time::Instant;
 use tests::dedicated_servers::{Postgres, StopMode};
-use tests::{Behavior, MAX_WAIT, Receiver, World, event, eventually};
+use tests::{Behavior, MAX_WAIT, Program, Receiver, World, event, eventually, until_equal};
 
 /// Commits wait until a standby has them, so that a promotion loses none of them.
 const SYNCHRONOUS: &str = "ALTER SYSTEM SET synchronous_standby_names = '*'";
@@ -14,6 +16,9 @@ const RELOAD: &str = "SELECT pg_reload_conf()";
 /// Transactions that wait for the standby are not confirmed. To cancel their wait would confirm them.
 const END_UNCONFIRMED: &str =
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+
+/// More pages at once than the console has connections.
+const CONSOLE_PAGES: usize = 8;
 
 /// The URL of the database of `world` on both servers.
 fn both(world: &World, standby: &Postgres) -> String {
@@ -92,12 +97,21 @@ async fn a_promoted_standby_takes_over_from_a_primary_that_hangs() {
     let primary = Postgres::start().await;
     let standby = primary.start_standby().await;
     let (mut world, _receiver) = start(&primary, &standby).await;
+    let console = Program::console(world.settings()).await;
+    let visitor = Visitor::signed_in(console.http(), &world.connectctl, &["--role", "operator"]).await;
+    // Each connection of the console is in use once, and is idle when the primary hangs.
+    let opened = join_all((0..CONSOLE_PAGES).map(|_| visitor.get("/"))).await;
+    assert!(opened.iter().all(|page| page.status == 200), "{opened:?}");
     take_over(&mut world, &standby, async || {
         primary.pause();
         standby.execute("SELECT pg_promote()").await;
+        let hanging = join_all((0..CONSOLE_PAGES).map(|_| visitor.get("/"))).await;
+        println!("pages: {:?}", hanging.iter().map(|page| page.status).collect::<Vec<_>>());
+        until_equal("pages are shown again", 200, async || visitor.get("/").await.status).await;
     })
     .await;
-    for program in world.ingests.iter().chain(&world.workers).chain(&world.dispatchers) {
+    console.until_ready().await;
+    for program in world.ingests.iter().chain(&world.workers).chain(&world.dispatchers).chain([&console]) {
         assert!(program.operator_get("/livez").await.is_ok_and(|response| response.status == 200));
     }
     primary.resume();

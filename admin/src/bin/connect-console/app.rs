@@ -1,5 +1,6 @@
 //! What all requests share: connections, settings, limits.
 
+use crate::database::ConsoleDatabase;
 use crate::failure::Failure;
 use crate::openid_connect::Provider;
 use crate::proxy::Proxy;
@@ -7,7 +8,6 @@ use crate::sign_in_limit::SignInLimit;
 use crate::under_way::{Places, UnderWay};
 use admin::console::GroupRoles;
 use common::broker::OperatorConnection;
-use common::db::Database;
 use common::egress::EgressSettings;
 use common::sealed::MasterKeys;
 use common::settings::{BrokerSettings, ConsoleUrl, TenantBounds};
@@ -19,7 +19,7 @@ const BROKER_CONNECTIONS: usize = 2;
 
 /// The state of the program.
 pub(crate) struct App {
-    pub(crate) database: Database,
+    pub(crate) database: Arc<ConsoleDatabase>,
     pub(crate) master_keys: MasterKeys,
     pub(crate) egress: EgressSettings,
     pub(crate) bounds: TenantBounds,

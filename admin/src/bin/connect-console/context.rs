@@ -3,6 +3,7 @@
 use crate::access::SameOrigin;
 use crate::app::App;
 use crate::contacts::Contacts;
+use crate::database::Lease;
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::request::Request;
@@ -11,7 +12,6 @@ use admin::AdminError;
 use admin::audit::Actor;
 use admin::console::{FormResult, Role, SentForm, Session};
 use admin::tenants::Tenant;
-use common::db::Client as PooledClient;
 use std::ops::Deref;
 use tokio_postgres::Client;
 use warp::reply::Response;
@@ -39,6 +39,11 @@ impl<'a> Context<'a> {
         id: Option<&'a str>,
     ) -> Self {
         Self { app, request, session, token, tenant, id }
+    }
+
+    /// Takes a connection to the database, for a request that has none.
+    pub(crate) async fn lease(&self) -> Result<Lease, Failure> {
+        Ok(self.app.database.lease(&self.request.database_time).await?)
     }
 
     /// The tenant whose page it is.
@@ -110,7 +115,7 @@ impl<'a> Deref for View<'a> {
 /// A change by somebody who may make it. There is no other way to the exclusive use of the database that changes need.
 pub(crate) struct Change<'a> {
     context: Context<'a>,
-    client: PooledClient,
+    client: Lease,
     actor: Actor,
     form: Fields,
     sent: SentForm,
@@ -121,7 +126,7 @@ impl<'a> Change<'a> {
     pub(crate) fn new(
         _proof: SameOrigin,
         context: Context<'a>,
-        client: PooledClient,
+        client: Lease,
         form: Fields,
         sent: SentForm,
     ) -> Self {
@@ -137,7 +142,7 @@ impl<'a> Change<'a> {
         let Self { context, client, actor, form, sent } = self;
         drop(client);
         let output = waited.await;
-        let client = context.app.database.client().await?;
+        let client = context.lease().await?;
         Ok((Self { context, client, actor, form, sent }, output))
     }
 

@@ -32,7 +32,8 @@ pub(crate) async fn respond(
 ) -> Response {
     let begun = Instant::now();
     let mut label = NO_ROUTE;
-    let handled = handle(app, request, body, &mut label).await;
+    let handled = request.database_time.limit(handle(app, request, body, &mut label)).await;
+    let handled = handled.map_err(Failure::from).flatten();
     let response = handled.unwrap_or_else(|failure| failure.into_response(request.id));
     finish(app, request, label, begun, response)
 }
@@ -80,7 +81,7 @@ async fn handle(
         };
         return public(app, request, &found, posted).await;
     }
-    let client = app.database.client().await?;
+    let client = app.database.lease(&request.database_time).await?;
     // What assets/console.js sends; a person's own requests do not have it.
     let is_refresh = proof.is_none() && request.headers.contains_key("x-refresh");
     let Some((session, token)) = session(app, request, &client, is_refresh).await? else {
@@ -102,7 +103,7 @@ async fn handle(
         Some(proof) => {
             drop(client);
             let form = form().await?;
-            let client = app.database.client().await?;
+            let client = app.database.lease(&request.database_time).await?;
             self::session(app, request, &client, false).await?.ok_or(Failure::NotSignedIn)?;
             (client, Some((proof, form)))
         }
@@ -126,7 +127,7 @@ async fn handle(
             let status = changed.as_ref().map_or_else(Failure::status, Response::status);
             // Perhaps because another request with the same form has acted meanwhile.
             if status.is_client_error() {
-                let client = app.database.client().await?;
+                let client = app.database.lease(&request.database_time).await?;
                 if let Some(result) = sent.result(&client).await? {
                     return Ok(repeated(&View::new(context, &client), &result));
                 }

@@ -10,6 +10,7 @@ mod app;
 mod contacts;
 mod context;
 mod cookies;
+mod database;
 mod dispatch;
 mod failure;
 mod fields;

@@ -149,6 +149,7 @@ mod tests {
             path: "/".to_owned(),
             query: crate::fields::Fields::default(),
             headers: map,
+            database_time: crate::database::DatabaseTime::default(),
         };
         let person = proxy("10.0.0.0/8").person(&request)?;
         Ok(person.map(|person| (person.name.as_str().to_owned(), person.groups)))

@@ -1,5 +1,6 @@
 //! A request, and its form.
 
+use crate::database::DatabaseTime;
 use crate::failure::Failure;
 use crate::fields::Fields;
 use hyper::header::CONTENT_TYPE;
@@ -21,6 +22,8 @@ pub(crate) struct Request {
     pub(crate) path: String,
     pub(crate) query: Fields,
     pub(crate) headers: HeaderMap,
+    /// Until when it may hold a connection to the database.
+    pub(crate) database_time: DatabaseTime,
 }
 
 /// Parses the body of a form.

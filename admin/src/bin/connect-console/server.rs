@@ -1,6 +1,7 @@
 //! The server: reads requests and lets threads handle them.
 
 use crate::app::App;
+use crate::database::DatabaseTime;
 use crate::dispatch;
 use crate::failure::Failure;
 use crate::fields::Fields;
@@ -76,7 +77,15 @@ async fn respond(
     let peer = connection.peer();
     // Unreadable queries are treated as missing ones: every page has defaults.
     let query = Fields::parse(raw_query.as_bytes()).unwrap_or_default();
-    let request = Arc::new(Request { id: Uuid::now_v7(), peer, method, path, query, headers });
+    let request = Arc::new(Request {
+        id: Uuid::now_v7(),
+        peer,
+        method,
+        path,
+        query,
+        headers,
+        database_time: DatabaseTime::default(),
+    });
     let (shared, handled) = (Arc::clone(&app), Arc::clone(&request));
     let handling = threads.spawn_pinned(move || async move {
         let source = BodySource::new(peer, &handled.headers);

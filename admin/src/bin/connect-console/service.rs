@@ -1,13 +1,13 @@
 //! Starts the console and shuts it down.
 
 use crate::app::{App, ConsoleBroker};
+use crate::database::ConsoleDatabase;
 use crate::openid_connect::Provider;
 use crate::server::serve;
 use crate::settings::Settings;
 use crate::sign_in_limit::SignInLimit;
 use crate::sign_in_settings::SignInSettings;
 use crate::under_way::UnderWay;
-use common::db::{Database, PoolSettings};
 use common::egress::EgressSettings;
 use common::health::{self, Health};
 use common::http::ConnectionTimes;
@@ -19,12 +19,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 
-/// Connections to the database. A page takes one.
-const CONNECTIONS: usize = 6;
-/// Longest wait for a connection.
-const CONNECTION_WAIT: Duration = Duration::from_secs(3);
-/// Longest statement: a report must not slow the intake.
-const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often readiness is checked, and the longest that the database may take to respond.
 const READINESS_INTERVAL: Duration = Duration::from_secs(1);
 /// The readiness check of the database.
@@ -54,24 +48,13 @@ impl Program for Settings {
             .await
             .map_err(|error| health::cannot_listen("CONNECT_CONSOLE_ADDR", addr, &error))?;
         let bound = listener.local_addr()?;
-        let database = Database::new(
-            &service.database.url,
-            PoolSettings {
-                name: "console",
-                size: CONNECTIONS,
-                wait: CONNECTION_WAIT,
-                statement_timeout: STATEMENT_TIMEOUT,
-                durable: true,
-            },
-        );
         let url = self.console.url_at(bound);
         let provider = self.sign_in.oidc.map(|oidc| Provider::new(oidc, &url)).transpose();
         let provider = provider.map_err(io::Error::other)?;
-        tokio::spawn(watch_readiness(database.clone(), service.health.clone()));
         service.start_accepting();
-        let Service { broker, master_keys, shutdown_timeout, shutdown, .. } = service;
+        let Service { database, broker, master_keys, health, shutdown_timeout, shutdown, .. } = service;
         let app = Arc::new(App {
-            database,
+            database: Arc::new(ConsoleDatabase::new(&database.url)),
             url,
             broker: ConsoleBroker::new(broker),
             master_keys,
@@ -88,6 +71,7 @@ impl Program for Settings {
             exports: Arc::default(),
             verified_sign_ins: SignInLimit::default(),
         });
+        tokio::spawn(watch_readiness(Arc::clone(&app), health));
         tracing::info!(addr = %bound, url = %app.url, "listening for console requests");
         serve(listener, app, (times, shutdown_timeout), &shutdown).await;
         Ok(())
@@ -95,11 +79,10 @@ impl Program for Settings {
 }
 
 /// Reports whether the database works.
-async fn watch_readiness(database: Database, health: Health) {
+async fn watch_readiness(app: Arc<App>, health: Health) {
     let mut ticks = ticks(READINESS_INTERVAL);
     loop {
         ticks.tick().await;
-        health.set(POSTGRES, database.is_writable(READINESS_INTERVAL).await);
-        Database::observe(std::slice::from_ref(&database));
+        health.set(POSTGRES, app.database.is_writable(READINESS_INTERVAL).await);
     }
 }

@@ -1,6 +1,7 @@
 //! Who did what, when: in an agency, and for operators everywhere. A page at a time, with a filter in the URL, and as a download.
 
 use crate::context::{Change, View};
+use crate::database::{ConsoleDatabase, DatabaseTime};
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::format::time;
@@ -9,9 +10,10 @@ use crate::pages::filter::{Filter, before};
 use crate::pages::form::once;
 use crate::response::download;
 use crate::under_way::Place;
+use admin::AdminError;
 use admin::audit::{self, AUDIT_EXPORT_MAX, AuditExport, AuditFilter, AuditRecord, ExportFormat};
-use common::db::Database;
 use maud::{Markup, html};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::time::timeout;
@@ -136,7 +138,7 @@ async fn export(mut change: Change<'_>, tenant: Option<String>) -> Result<Respon
         return Err(Failure::BadRequest("the times of the filter must be dates with times"));
     }
     let app = change.context().app;
-    let (place, database) = (app.exports.take(&of, EXPORTS, EXPORTS_OF_ONE), app.database.clone());
+    let (place, database) = (app.exports.take(&of, EXPORTS, EXPORTS_OF_ONE), Arc::clone(&app.database));
     let place = place.ok_or(Failure::Overloaded)?;
     let (client, actor) = change.repeatable_operation();
     let export = AuditExport::begin(client, actor, filter.selected, format, AUDIT_EXPORT_MAX).await?;
@@ -155,16 +157,13 @@ async fn export(mut change: Change<'_>, tenant: Option<String>) -> Result<Respon
 /// Between two parts no connection is held.
 async fn send(
     mut export: AuditExport,
-    database: Database,
+    database: Arc<ConsoleDatabase>,
     parts: Sender<Result<String, String>>,
     _place: Place,
 ) {
     let Ok(stalled) = parts.clone().reserve_owned().await else { return };
     loop {
-        let part = match database.client().await {
-            Ok(client) => export.next(&client).await.map_err(|error| error.to_string()),
-            Err(error) => Err(error.to_string()),
-        };
+        let part = read_part(&mut export, &database).await.map_err(|error| error.to_string());
         let is_last = part.is_err();
         if let Err(error) = &part {
             tracing::warn!(error, "an export of audit records was interrupted; the download is incomplete");
@@ -179,6 +178,15 @@ async fn send(
             }
         }
     }
+}
+
+async fn read_part(
+    export: &mut AuditExport,
+    database: &ConsoleDatabase,
+) -> Result<Option<String>, AdminError> {
+    let time = DatabaseTime::default();
+    let read = async { export.next(&*database.lease(&time).await?).await };
+    time.limit(read).await?
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ pub(crate) async fn list(context: Context<'_>) -> Result<Response, Failure> {
     let listed = queues::list(&broker.connection).await;
     broker.close().await;
     let mut listed = listed?;
-    queues::add_ages(&*context.app.database.client().await?, &mut listed).await?;
+    queues::add_ages(&*context.lease().await?, &mut listed).await?;
     let has_dead_letters = listed.iter().any(|queue| queue.name.ends_with(".dead") && queue.depth > Some(0));
     let content = html! {
         @if has_dead_letters {
