@@ -145,9 +145,26 @@ async fn repeated_headers_and_people_without_a_group_are_refused() {
 #[tokio::test]
 async fn names_of_people_are_visible_and_those_of_groups_compare_exactly() {
     let console = behind("127.0.0.1").await;
+    let operator = console.operator().await;
     for other in ["an\u{a0}a@example.com", "ana\u{202e}@example.com", "ana@example.com\u{200b}"] {
         let refused = sign_in(&mut console.visitor(), other, "acme-admins").await;
         assert_eq!(refused.status, 400, "{other:?} {}", body(&refused));
+        for (path, fields) in [
+            ("/agencies/acme/members", [("email", "m@example.com"), ("name", other)]),
+            ("/agencies/acme/partner-links", [("role", "viewer"), ("partner", other)]),
+        ] {
+            let refused = operator.post(path, &fields).await;
+            assert_eq!(refused.status, 422, "{path} {other:?} {}", body(&refused));
+        }
+        for command in [
+            &["member", "add", "--tenant", "acme", "--email", "m@example.com"][..],
+            &["console", "login", "--role", "operator"],
+            &["console", "partner-link", "--tenant", "acme"],
+            &["console", "end-sessions"],
+        ] {
+            let ran = console.world.connectctl.run(&[command, &["--name", other]].concat()).await;
+            assert_eq!(ran.code, Some(1), "{command:?} {other:?} {ran:?}");
+        }
     }
     for (groups, expected) in [
         ("\u{a0}acme-admins", 403),

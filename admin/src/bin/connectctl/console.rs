@@ -97,7 +97,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
             context.output.print_one(&revoked)
         }
         Command::EndSessions { name, .. } => {
-            let person = name.as_deref().map(Name::parse).transpose()?;
+            let person = name.as_deref().map(Name::of_person).transpose()?;
             let ended =
                 console::end_sessions_by_name(&mut context.database, &context.actor, person.as_ref()).await?;
             context.output.print_one(&ended)
@@ -110,7 +110,7 @@ async fn create_login_link(login: Login, context: &mut Context) -> anyhow::Resul
     let new = NewLink {
         role: login.role,
         tenant: login.tenant,
-        person: login.name.as_deref().map(Name::parse).transpose()?,
+        person: login.name.as_deref().map(Name::of_person).transpose()?,
     };
     let link = console::create_link(&mut context.database, &context.actor, &url, &new).await?;
     print_link(&link, context)
@@ -118,7 +118,7 @@ async fn create_login_link(login: Login, context: &mut Context) -> anyhow::Resul
 
 async fn create_partner_link(link: PartnerLink, context: &mut Context) -> anyhow::Result<()> {
     let url = console_url(context)?;
-    let new = NewPartnerLink { tenant: link.tenant, role: link.role, person: Name::parse(&link.name)? };
+    let new = NewPartnerLink { tenant: link.tenant, role: link.role, person: Name::of_person(&link.name)? };
     let link = console::create_partner_link(&mut context.database, &context.actor, &url, &new).await?;
     print_link(&link, context)
 }

@@ -49,7 +49,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
     let Context { database, output, actor, .. } = context;
     match command {
         Command::Add(add) => {
-            let (email, name) = (MemberEmail::parse(&add.email)?, Name::parse(&add.name)?);
+            let (email, name) = (MemberEmail::parse(&add.email)?, Name::of_person(&add.name)?);
             let tenant = (add.tenant.slug.as_str(), bound);
             output.print_one(&tenants::add_member(database, actor, tenant, &email, &name).await?)
         }

@@ -215,7 +215,7 @@ pub(crate) async fn add_member(change: Change<'_>) -> Result<Response, Failure> 
     let context = change.context();
     let mut faults = Faults::none();
     let email = faults.check("email", MemberEmail::parse(change.form().get("email")));
-    let name = faults.check("name", Name::parse(change.form().get("name")));
+    let name = faults.check("name", Name::of_person(change.form().get("name")));
     let (Some(email), Some(name)) = (email, name) else { return refuse(&change, &faults).await };
     let (page, slug) = (context.tenant_path("/settings?done=member-added"), context.tenant()?.slug.as_str());
     let bound = context.app.bounds.members;

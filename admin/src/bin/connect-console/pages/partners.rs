@@ -54,7 +54,7 @@ pub(crate) async fn create(mut change: Change<'_>) -> Result<Response, Failure> 
         return Err(Failure::Forbidden);
     }
     let mut faults = Faults::none();
-    let person = faults.check("partner", Name::parse(change.form().get("partner")));
+    let person = faults.check("partner", Name::of_person(change.form().get("partner")));
     let role = faults.check("role", role(change.form().get("role")));
     let (Some(person), Some(role)) = (person, role) else {
         let status = StatusCode::UNPROCESSABLE_ENTITY;
