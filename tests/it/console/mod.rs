@@ -17,6 +17,7 @@ mod proxy;
 mod queues;
 mod repeated_forms;
 mod roles;
+mod shares;
 mod sign_in;
 mod webhooks;
 

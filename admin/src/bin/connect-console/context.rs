@@ -43,7 +43,8 @@ impl<'a> Context<'a> {
 
     /// Takes a connection to the database, for a request that has none.
     pub(crate) async fn lease(&self) -> Result<Lease, Failure> {
-        Ok(self.app.database.lease(&self.request.database_time).await?)
+        let agency = self.session.tenant_slug.as_deref();
+        Ok(self.app.database.of_agency(agency, &self.request.database_time).await?)
     }
 
     /// The tenant whose page it is.

@@ -1,6 +1,7 @@
-//! The connections to the database. A request holds one for a limited time: a server that is stopped keeps its connections open, and
-//! would have all of them otherwise.
+//! The connections to the database. An agency has a part of them, so that its slow pages are not everybody's. A request holds one for
+//! a limited time: a server that is stopped keeps its connections open, and would have all of them otherwise.
 
+use crate::under_way::UnderWay;
 use common::db::{Client as PooledClient, Database, PoolSettings, TxError};
 use common::settings::DatabaseUrl;
 use std::future::poll_fn;
@@ -9,11 +10,16 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::Client;
 
-/// Connections. A page takes one.
-const CONNECTIONS: usize = 6;
+/// Connections for pages and changes, which take one each.
+const CONNECTIONS: usize = 4;
+/// Of these, how many may be of one agency, or of all operators.
+const CONNECTIONS_OF_ONE: usize = 2;
+/// Connections that find out who sends a request, or sign somebody in. They wait for no page.
+const SIGN_IN_CONNECTIONS: usize = 2;
 /// Longest wait for a connection.
 const CONNECTION_WAIT: Duration = Duration::from_secs(3);
 /// Longest statement: a report must not slow the intake.
@@ -22,33 +28,44 @@ const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
 const HELD_MAX: Duration = Duration::from_secs(10);
 
 /// The connections of all requests.
-pub(crate) struct ConsoleDatabase(Database);
+pub(crate) struct ConsoleDatabase {
+    pages: Database,
+    sign_ins: Database,
+    of_agencies: UnderWay,
+}
 
 impl ConsoleDatabase {
     pub(crate) fn new(url: &DatabaseUrl) -> Self {
-        Self(Database::new(
-            url,
-            PoolSettings {
-                name: "console",
-                size: CONNECTIONS,
-                wait: CONNECTION_WAIT,
-                statement_timeout: STATEMENT_TIMEOUT,
-                durable: true,
-            },
-        ))
+        let pool = |size| {
+            let (wait, statement_timeout) = (CONNECTION_WAIT, STATEMENT_TIMEOUT);
+            Database::new(url, PoolSettings { name: "console", size, wait, statement_timeout, durable: true })
+        };
+        Self {
+            pages: pool(CONNECTIONS),
+            sign_ins: pool(SIGN_IN_CONNECTIONS),
+            of_agencies: UnderWay::new(CONNECTIONS_OF_ONE),
+        }
     }
 
-    /// Takes a connection for what [`DatabaseTime::limit`] runs.
-    pub(crate) async fn lease(&self, time: &DatabaseTime) -> Result<Lease, TxError> {
-        let client = self.0.client().await?;
-        time.set(Some(Instant::now() + HELD_MAX));
-        Ok(Lease { client: Some(client), time: time.clone() })
+    /// Takes a connection that is for sign-ins, for what [`DatabaseTime::limit`] runs.
+    pub(crate) async fn sign_in(&self, time: &DatabaseTime) -> Result<Lease, TxError> {
+        Ok(Lease::begin(self.sign_ins.client().await?, time, None))
     }
 
-    /// Whether the database works. Closes a connection that has hung while nobody used it.
+    /// Takes one of an agency, for what [`DatabaseTime::limit`] runs. Operators, who have none, are like an agency.
+    pub(crate) async fn of_agency(&self, slug: Option<&str>, time: &DatabaseTime) -> Result<Lease, TxError> {
+        let place = timeout(CONNECTION_WAIT, self.of_agencies.enter(slug.unwrap_or_default())).await;
+        let place = place.map_err(|_| {
+            TxError::Unavailable("all connections of the agency to Postgres are in use".to_owned())
+        })?;
+        Ok(Lease::begin(self.pages.client().await?, time, Some(place)))
+    }
+
+    /// Whether the database works. Closes connections that have hung while nobody used them; that all are used is no failure.
     pub(crate) async fn is_writable(&self, within: Duration) -> bool {
-        let is_writable = self.0.is_writable(within).await;
-        Database::observe(std::slice::from_ref(&self.0));
+        let (is_writable, _) =
+            tokio::join!(self.sign_ins.is_writable(within), self.pages.is_writable(within));
+        Database::observe(&[self.pages.clone(), self.sign_ins.clone()]);
         is_writable
     }
 }
@@ -57,6 +74,14 @@ impl ConsoleDatabase {
 pub(crate) struct Lease {
     client: Option<PooledClient>,
     time: DatabaseTime,
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+impl Lease {
+    fn begin(client: PooledClient, time: &DatabaseTime, place: Option<OwnedSemaphorePermit>) -> Self {
+        time.set(Some(Instant::now() + HELD_MAX));
+        Self { client: Some(client), time: time.clone(), _place: place }
+    }
 }
 
 impl Deref for Lease {

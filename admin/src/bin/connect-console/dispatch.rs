@@ -81,7 +81,7 @@ async fn handle(
         };
         return public(app, request, &found, posted).await;
     }
-    let client = app.database.lease(&request.database_time).await?;
+    let client = app.database.sign_in(&request.database_time).await?;
     // What assets/console.js sends; a person's own requests do not have it.
     let is_refresh = proof.is_none() && request.headers.contains_key("x-refresh");
     let Some((session, token)) = session(app, request, &client, is_refresh).await? else {
@@ -93,28 +93,28 @@ async fn handle(
         Denial::ForeignTenant => Failure::NotFound,
         Denial::Role => Failure::Forbidden,
     })?;
+    // No connection is held while the body arrives.
+    drop(client);
+    let posted = match proof {
+        None => None,
+        Some(proof) => Some((proof, form().await?)),
+    };
+    let context = Context::new(app, request, (&session, &token), None, found.id);
+    if let Handler::BrokerPage(page) = found.route.handler {
+        return page(context).await;
+    }
+    let client = context.lease().await?;
+    if posted.is_some() {
+        // It may have ended meanwhile.
+        self::session(app, request, &client, false).await?.ok_or(Failure::NotSignedIn)?;
+    }
     let tenant = match found.tenant {
         Some(slug) => Some(tenants::settings(&client, slug).await?),
         None => None,
     };
-    // No connection is held while the body arrives, and the session may end meanwhile.
-    let (client, posted) = match proof {
-        None => (client, None),
-        Some(proof) => {
-            drop(client);
-            let form = form().await?;
-            let client = app.database.lease(&request.database_time).await?;
-            self::session(app, request, &client, false).await?.ok_or(Failure::NotSignedIn)?;
-            (client, Some((proof, form)))
-        }
-    };
     let context = Context::new(app, request, (&session, &token), tenant.as_ref(), found.id);
     match (found.route.handler, posted) {
         (Handler::Page(page), None) => page(View::new(context, &client)).await,
-        (Handler::BrokerPage(page), None) => {
-            drop(client);
-            page(context).await
-        }
         (Handler::Inspection(page), Some((_, form))) => page(View::new(context, &client), form).await,
         (Handler::Change(change), Some((proof, form))) => {
             let content = format!("{} {form:?}", request.path);
@@ -127,7 +127,7 @@ async fn handle(
             let status = changed.as_ref().map_or_else(Failure::status, Response::status);
             // Perhaps because another request with the same form has acted meanwhile.
             if status.is_client_error() {
-                let client = app.database.lease(&request.database_time).await?;
+                let client = context.lease().await?;
                 if let Some(result) = sent.result(&client).await? {
                     return Ok(repeated(&View::new(context, &client), &result));
                 }

@@ -66,8 +66,8 @@ impl Program for Settings {
             groups: self.sign_in.groups,
             link_sign_ins: SignInLimit::default(),
             callbacks: SignInLimit::default(),
-            callbacks_under_way: UnderWay::default(),
-            receiver_checks: UnderWay::default(),
+            callbacks_under_way: UnderWay::new(1),
+            receiver_checks: UnderWay::new(1),
             exports: Arc::default(),
             verified_sign_ins: SignInLimit::default(),
         });

@@ -1,24 +1,33 @@
-//! What may happen only once at a time for the same key.
+//! What may happen only once, or a few times, at a time for the same key.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// What is under way, by key. It is until its guard is dropped.
-#[derive(Debug, Default)]
-pub(crate) struct UnderWay(Mutex<HashMap<String, Weak<AsyncMutex<()>>>>);
+/// What is under way, by key. It is until its permit is dropped.
+#[derive(Debug)]
+pub(crate) struct UnderWay {
+    of_one: usize,
+    by_key: Mutex<HashMap<String, Weak<Semaphore>>>,
+}
 
 impl UnderWay {
-    /// Waits until nothing else with this key is under way.
-    pub(crate) async fn enter(&self, key: &str) -> OwnedMutexGuard<()> {
+    /// With the same key `of_one` may be under way at a time.
+    pub(crate) fn new(of_one: usize) -> Self {
+        Self { of_one, by_key: Mutex::default() }
+    }
+
+    /// Waits until fewer with this key are under way, behind others with this key.
+    pub(crate) async fn enter(&self, key: &str) -> OwnedSemaphorePermit {
         let of_key = {
-            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = self.by_key.lock().unwrap_or_else(PoisonError::into_inner);
             all.retain(|_, one| one.strong_count() > 0);
-            let of_key: Arc<AsyncMutex<()>> = all.get(key).and_then(Weak::upgrade).unwrap_or_default();
+            let of_key = all.get(key).and_then(Weak::upgrade);
+            let of_key = of_key.unwrap_or_else(|| Arc::new(Semaphore::new(self.of_one)));
             all.insert(key.to_owned(), Arc::downgrade(&of_key));
             of_key
         };
-        of_key.lock_owned().await
+        of_key.acquire_owned().await.expect("it is never closed")
     }
 }
 
@@ -58,9 +67,9 @@ mod tests {
     use std::task::{Context, Waker};
 
     #[tokio::test]
-    async fn one_with_each_key_is_under_way_and_the_key_is_forgotten_after_it() {
-        let under_way = UnderWay::default();
-        let first = under_way.enter("one").await;
+    async fn a_few_with_each_key_are_under_way_and_the_key_is_forgotten_after_them() {
+        let under_way = UnderWay::new(2);
+        let (first, _other) = (under_way.enter("one").await, under_way.enter("one").await);
         let mut second = pin!(under_way.enter("one"));
         let mut context = Context::from_waker(Waker::noop());
         assert!(second.as_mut().poll(&mut context).is_pending());
@@ -68,7 +77,7 @@ mod tests {
         drop(first);
         assert!(second.poll(&mut context).is_ready());
         drop(under_way.enter("other").await);
-        assert_eq!(under_way.0.lock().unwrap().len(), 1);
+        assert_eq!(under_way.by_key.lock().unwrap().len(), 1);
     }
 
     #[test]

@@ -138,14 +138,15 @@ async fn export(mut change: Change<'_>, tenant: Option<String>) -> Result<Respon
         return Err(Failure::BadRequest("the times of the filter must be dates with times"));
     }
     let app = change.context().app;
-    let (place, database) = (app.exports.take(&of, EXPORTS, EXPORTS_OF_ONE), Arc::clone(&app.database));
+    let place = app.exports.take(&of, EXPORTS, EXPORTS_OF_ONE);
+    let reader = (Arc::clone(&app.database), change.context().session.tenant_slug.clone());
     let place = place.ok_or(Failure::Overloaded)?;
     let (client, actor) = change.repeatable_operation();
     let export = AuditExport::begin(client, actor, filter.selected, format, AUDIT_EXPORT_MAX).await?;
     // And one for the error of a download that stalls.
     let (parts, sent) = channel(PARTS + 1);
     // Ends when the last part is sent, or when the download was canceled.
-    tokio::spawn(send(export, database, parts, place));
+    tokio::spawn(send(export, reader, parts, place));
     let media_type = match format {
         ExportFormat::Csv => "text/csv; charset=utf-8; header=present",
         ExportFormat::JsonLines => "application/jsonl; charset=utf-8",
@@ -157,13 +158,14 @@ async fn export(mut change: Change<'_>, tenant: Option<String>) -> Result<Respon
 /// Between two parts no connection is held.
 async fn send(
     mut export: AuditExport,
-    database: Arc<ConsoleDatabase>,
+    (database, agency): (Arc<ConsoleDatabase>, Option<String>),
     parts: Sender<Result<String, String>>,
     _place: Place,
 ) {
     let Ok(stalled) = parts.clone().reserve_owned().await else { return };
     loop {
-        let part = read_part(&mut export, &database).await.map_err(|error| error.to_string());
+        let part =
+            read_part(&mut export, &database, agency.as_deref()).await.map_err(|error| error.to_string());
         let is_last = part.is_err();
         if let Err(error) = &part {
             tracing::warn!(error, "an export of audit records was interrupted; the download is incomplete");
@@ -183,9 +185,10 @@ async fn send(
 async fn read_part(
     export: &mut AuditExport,
     database: &ConsoleDatabase,
+    agency: Option<&str>,
 ) -> Result<Option<String>, AdminError> {
     let time = DatabaseTime::default();
-    let read = async { export.next(&*database.lease(&time).await?).await };
+    let read = async { export.next(&*database.of_agency(agency, &time).await?).await };
     time.limit(read).await?
 }
 

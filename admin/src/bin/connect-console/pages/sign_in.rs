@@ -103,7 +103,7 @@ pub(crate) async fn offer_link(
 ) -> Result<Response, Failure> {
     let token = token.ok_or(Failure::NotFound)?;
     check_limit(&app.link_sign_ins, token)?;
-    if !console::is_link_valid(&*app.database.lease(&request.database_time).await?, token).await? {
+    if !console::is_link_valid(&*app.database.sign_in(&request.database_time).await?, token).await? {
         return Ok(refuse_link(app, request, token));
     }
     let content = html! {
@@ -128,7 +128,7 @@ pub(crate) async fn by_link(
     check_limit(&app.link_sign_ins, token)?;
     let replaced = SESSION.read(&request.headers, &app.url);
     let session = console::link_session(token, form.get("form"))?;
-    let mut client = app.database.lease(&request.database_time).await?;
+    let mut client = app.database.sign_in(&request.database_time).await?;
     let is_signed_in = console::use_link(&mut client, token, &session, replaced.as_deref()).await?;
     Ok(if is_signed_in { signed_in(app, &session) } else { refuse_link(app, request, token) })
 }
@@ -161,7 +161,7 @@ pub(crate) async fn by_proxy(
     }
     check_person(app, &person)?;
     let replaced = SESSION.read(&request.headers, &app.url);
-    let mut client = app.database.lease(&request.database_time).await?;
+    let mut client = app.database.sign_in(&request.database_time).await?;
     let attempt =
         sign_in_person(&mut client, &app.groups, &person, pending.as_ref(), replaced.as_deref()).await?;
     Ok(match attempt {

@@ -51,7 +51,7 @@ pub(crate) async fn complete(app: &App, request: &Request, _id: Option<&str>) ->
     // A callback that is sent twice waits for itself, because its code works once.
     let _under_way = app.callbacks_under_way.enter(state).await;
     let is_completed = async || -> Result<bool, Failure> {
-        let client = app.database.lease(&request.database_time).await?;
+        let client = app.database.sign_in(&request.database_time).await?;
         Ok(find_session(&client, pending.session.reveal(), false).await?.is_some())
     };
     let completed = if is_completed().await? {
@@ -76,7 +76,7 @@ pub(crate) async fn complete(app: &App, request: &Request, _id: Option<&str>) ->
 /// is signed in may have come back to a page that has signed them in.
 async fn not_begun(app: &App, request: &Request) -> Result<Response, Failure> {
     if SESSION.read(&request.headers, &app.url).is_some()
-        && session(app, request, &*app.database.lease(&request.database_time).await?, true).await?.is_some()
+        && session(app, request, &*app.database.sign_in(&request.database_time).await?, true).await?.is_some()
     {
         return Ok(redirect("/"));
     }
@@ -115,7 +115,7 @@ async fn redeem(
     let person = provider.person(pending, code).await.map_err(Failure::Provider)?;
     check_person(app, &person)?;
     let replaced = SESSION.read(&request.headers, &app.url);
-    let mut client = app.database.lease(&request.database_time).await?;
+    let mut client = app.database.sign_in(&request.database_time).await?;
     let attempt =
         sign_in_person(&mut client, &app.groups, &person, Some(pending), replaced.as_deref()).await?;
     Ok(match attempt {
