@@ -7,7 +7,8 @@
 //! needs, and shows the result. `connectctl` is such a user interface. The library prints nothing and reads no settings.
 //! Serialized, a result is the JSON of the operator's contract.
 //!
-//! Operations that change something take `&mut Client` and, right after it, the [`audit::Actor`] who performs them. They run
+//! Operations that change something take `&mut Client` and, right after it, the [`audit::Actor`] who performs them; those that work on
+//! the broker between their transactions take [`Steps`]. They run
 //! transactions with [`common::db::transact`], and add an audit record in them. Signing out and using a session are not recorded.
 //! SQL on tables is in [`store`] only; [`doctor`] has statements on the catalogs of Postgres.
 
@@ -45,6 +46,25 @@ pub use store::Newest;
 
 use common::db;
 use tokio_postgres::{Client, Transaction};
+
+/// The database of an operation that works on the broker between its transactions.
+pub trait Steps {
+    /// Runs a step with a connection, which the operation has for this step only.
+    fn step<T>(
+        &mut self,
+        work: impl AsyncFnOnce(&mut Client) -> Result<T, AdminError>,
+    ) -> impl Future<Output = Result<T, AdminError>>;
+}
+
+/// A connection of its own.
+impl Steps for Client {
+    async fn step<T>(
+        &mut self,
+        work: impl AsyncFnOnce(&mut Client) -> Result<T, AdminError>,
+    ) -> Result<T, AdminError> {
+        work(self).await
+    }
+}
 
 /// Runs `work` in a transaction and commits it. `work` may run several times, after conflicts with other transactions, so it
 /// must not have effects outside the transaction.

@@ -9,7 +9,7 @@ mod export;
 
 pub use crate::store::audit_records::{AuditFilter, AuditRecord};
 use crate::transact;
-use crate::{AdminError, Newest, store, tenants};
+use crate::{AdminError, Newest, Steps, store, tenants};
 pub use action::AuditAction;
 pub use actor::{Actor, Interface};
 use chrono::{DateTime, Utc};
@@ -69,12 +69,12 @@ pub(crate) async fn record_before(
 
 /// Ends an operation that [`record_before`] has recorded. If it has failed its form can be sent again, and goes on where it was.
 pub(crate) async fn end_recorded<T>(
-    client: &Client,
+    database: &mut impl Steps,
     actor: &Actor,
     done: Result<T, AdminError>,
 ) -> Result<T, AdminError> {
     if let (Err(_), Some((form, _))) = (&done, actor.form()) {
-        drop(form.give_back(client).await);
+        drop(database.step(async |client| form.give_back(client).await).await);
     }
     done
 }

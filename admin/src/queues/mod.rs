@@ -5,7 +5,7 @@ mod webhooks;
 
 use crate::audit::{Actor, AuditAction, end_recorded, record_before};
 use crate::overview::QueueState;
-use crate::{AdminError, Observer, ProgressStep, store};
+use crate::{AdminError, Observer, ProgressStep, Steps, store};
 use chrono::{DateTime, Utc};
 use common::broker::{DeadLetterAction, DeadLetterScan, MessageKeys, OperatorConnection, Queue, QueueStatus};
 use common::clock;
@@ -94,7 +94,7 @@ pub async fn dead_letters(
 /// Returns the oldest `limit` dead letters of a queue to the end of the queue, or all that it holds now. Those of webhooks
 /// must not be requeued by themselves: see [`requeue_webhooks`].
 pub async fn requeue(
-    client: &mut Client,
+    database: &mut impl Steps,
     actor: &Actor,
     broker: &OperatorConnection,
     queue: Queue,
@@ -102,7 +102,8 @@ pub async fn requeue(
     observer: &mut impl Observer,
 ) -> Result<RequeueReport, AdminError> {
     let mut scan = broker.scan_dead_letters(queue, limit).await?;
-    record_before(client, actor, AuditAction::RequeueDeadLetters, queue.as_str(), None).await?;
+    let (action, target) = (AuditAction::RequeueDeadLetters, queue.as_str());
+    database.step(async |client| record_before(client, actor, action, target, None).await).await?;
     observer.begin(ProgressStep::RequeueDeadLetters, scan.remaining().into());
     let requeued = async {
         while let Some(window) = scan.next_window().await? {
@@ -116,7 +117,7 @@ pub async fn requeue(
         Ok(RequeueReport { requeued: done.requeued, kept: done.kept, removed: done.removed })
     };
     let requeued = requeued.await;
-    end_recorded(client, actor, requeued).await
+    end_recorded(database, actor, requeued).await
 }
 
 /// Dead letters that are about to be dropped, so that a user interface can ask for a confirmation.
@@ -145,11 +146,12 @@ impl<'b> DeadLetterDrop<'b> {
     /// Drops them permanently.
     pub async fn run(
         mut self,
-        client: &mut Client,
+        database: &mut impl Steps,
         actor: &Actor,
         observer: &mut impl Observer,
     ) -> Result<DropReport, AdminError> {
-        record_before(client, actor, AuditAction::DropDeadLetters, self.queue.as_str(), None).await?;
+        let (action, target) = (AuditAction::DropDeadLetters, self.queue.as_str());
+        database.step(async |client| record_before(client, actor, action, target, None).await).await?;
         observer.begin(ProgressStep::DropDeadLetters, self.count().into());
         let dropped = async {
             while let Some(window) = self.scan.next_window().await? {
@@ -161,7 +163,7 @@ impl<'b> DeadLetterDrop<'b> {
             Ok(DropReport { dropped: done.removed })
         };
         let dropped = dropped.await;
-        end_recorded(client, actor, dropped).await
+        end_recorded(database, actor, dropped).await
     }
 }
 

@@ -4,25 +4,26 @@
 use super::RequeueReport;
 use crate::audit::{Actor, AuditAction, end_recorded, record_before};
 use crate::store::delivery_changes;
-use crate::{AdminError, Observer, ProgressStep, transact};
+use crate::{AdminError, Observer, ProgressStep, Steps, transact};
 use common::broker::{DeadLetter, DeadLetterAction, OperatorConnection, Queue};
 use common::message::DeliveryMeta;
 use common::model::{DeliveryState, TenantId};
 use std::collections::BTreeMap;
-use tokio_postgres::{Client, Transaction};
+use tokio_postgres::Transaction;
 use uuid::Uuid;
 
 /// Replays the dead-lettered deliveries that at most `limit` notices name, of all tenants, and removes the notices. Those of
 /// deliveries that were replayed, delivered or dropped since are removed as well; those that cannot be parsed stay.
 pub async fn requeue_webhooks(
-    client: &mut Client,
+    database: &mut impl Steps,
     actor: &Actor,
     broker: &OperatorConnection,
     limit: Option<u32>,
     observer: &mut impl Observer,
 ) -> Result<RequeueReport, AdminError> {
     let mut scan = broker.scan_dead_letters(Queue::Webhooks, limit).await?;
-    record_before(client, actor, AuditAction::RequeueDeadLetters, Queue::Webhooks.as_str(), None).await?;
+    let (action, target) = (AuditAction::RequeueDeadLetters, Queue::Webhooks.as_str());
+    database.step(async |client| record_before(client, actor, action, target, None).await).await?;
     let requeued = async {
         observer.begin(ProgressStep::CheckDeadLetters, scan.remaining().into());
         let mut requeued = 0;
@@ -37,7 +38,8 @@ pub async fn requeue_webhooks(
                 let replay = async |tx: &Transaction<'_>| {
                     delivery_changes::replay(tx, tenant, &ids, &[DeliveryState::DeadLettered]).await
                 };
-                requeued += u32::try_from(transact(client, replay).await?.len()).unwrap_or(u32::MAX);
+                let replayed = database.step(async |client| transact(client, replay).await).await?;
+                requeued += u32::try_from(replayed.len()).unwrap_or(u32::MAX);
             }
             let is_notice = |letter: &DeadLetter| delivery_of(letter).is_some();
             let action = |letter: &DeadLetter| {
@@ -51,7 +53,7 @@ pub async fn requeue_webhooks(
         Ok(RequeueReport { requeued, kept: counts.kept, removed: counts.removed.saturating_sub(requeued) })
     };
     let requeued = requeued.await;
-    end_recorded(client, actor, requeued).await
+    end_recorded(database, actor, requeued).await
 }
 
 /// The delivery of a notice; `None` if its metadata cannot be parsed.

@@ -12,10 +12,15 @@ use common::egress::EgressSettings;
 use common::sealed::MasterKeys;
 use common::settings::{BrokerSettings, ConsoleUrl, TenantBounds};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
 
 /// Maximum number of connections to the broker at once; further operations wait.
 const BROKER_CONNECTIONS: usize = 2;
+
+/// Longest wait for such a connection.
+const BROKER_WAIT: Duration = Duration::from_secs(5);
 
 /// The state of the program.
 pub(crate) struct App {
@@ -67,10 +72,11 @@ impl ConsoleBroker {
         Self { settings, connections: Semaphore::const_new(BROKER_CONNECTIONS) }
     }
 
-    /// Connects to the broker, for queues and replays.
+    /// Connects to the broker, for the pages of queues.
     pub(crate) async fn connect(&self) -> Result<BrokerConnection<'_>, Failure> {
+        let permit = timeout(BROKER_WAIT, self.connections.acquire()).await;
         // The semaphore is never closed.
-        let permit = self.connections.acquire().await.ok();
+        let permit = permit.map_err(|_| Failure::Overloaded)?.ok();
         let connection = OperatorConnection::open(&self.settings, "connect-console").await;
         let connection = connection.map_err(|error| Failure::from(admin::AdminError::from(error)))?;
         Ok(BrokerConnection { connection, _permit: permit })

@@ -8,10 +8,10 @@ use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::request::Request;
 use crate::response::redirect;
-use admin::AdminError;
 use admin::audit::Actor;
 use admin::console::{FormResult, Role, SentForm, Session};
 use admin::tenants::Tenant;
+use admin::{AdminError, Steps};
 use std::ops::Deref;
 use tokio_postgres::Client;
 use warp::reply::Response;
@@ -113,6 +113,19 @@ impl<'a> Deref for View<'a> {
     }
 }
 
+/// The database of a request that works on the broker.
+pub(crate) struct RequestSteps<'a>(Context<'a>);
+
+impl Steps for RequestSteps<'_> {
+    async fn step<T>(
+        &mut self,
+        work: impl AsyncFnOnce(&mut Client) -> Result<T, AdminError>,
+    ) -> Result<T, AdminError> {
+        let Context { app, session, .. } = self.0;
+        app.database.step(session.tenant_slug.as_deref(), work).await
+    }
+}
+
 /// A change by somebody who may make it. There is no other way to the exclusive use of the database that changes need.
 pub(crate) struct Change<'a> {
     context: Context<'a>,
@@ -156,6 +169,21 @@ impl<'a> Change<'a> {
         let page = redirect(&path);
         let actor = self.actor.with_form(&self.sent, FormResult { page: path, heading: None });
         operation(&mut self.client, &actor).await?;
+        Ok(page)
+    }
+
+    /// [`run`](Self::run) for an operation on the broker. It has a connection to the database for each of its steps only: a few people
+    /// who wait for the broker would otherwise leave none to others.
+    pub(crate) async fn run_in_steps<T>(
+        self,
+        path: String,
+        operation: impl AsyncFnOnce(&mut RequestSteps<'a>, &Actor) -> Result<T, Failure>,
+    ) -> Result<Response, Failure> {
+        let Self { context, client, actor, sent, .. } = self;
+        drop(client);
+        let page = redirect(&path);
+        let actor = actor.with_form(&sent, FormResult { page: path, heading: None });
+        operation(&mut RequestSteps(context), &actor).await?;
         Ok(page)
     }
 

@@ -2,6 +2,7 @@
 //! a limited time: a server that is stopped keeps its connections open, and would have all of them otherwise.
 
 use crate::under_way::UnderWay;
+use admin::AdminError;
 use common::db::{Client as PooledClient, Database, PoolSettings, TxError};
 use common::settings::DatabaseUrl;
 use std::future::poll_fn;
@@ -59,6 +60,17 @@ impl ConsoleDatabase {
             TxError::Unavailable("all connections of the agency to Postgres are in use".to_owned())
         })?;
         Ok(Lease::begin(self.pages.client().await?, time, Some(place)))
+    }
+
+    /// Runs a step of something that goes on without a connection, which must not end where the step does.
+    pub(crate) async fn step<T>(
+        &self,
+        slug: Option<&str>,
+        work: impl AsyncFnOnce(&mut Client) -> Result<T, AdminError>,
+    ) -> Result<T, AdminError> {
+        let time = DatabaseTime::default();
+        let step = async { work(&mut *self.of_agency(slug, &time).await?).await };
+        time.limit(step).await?
     }
 
     /// Whether the database works. Closes connections that have hung while nobody used them; that all are used is no failure.

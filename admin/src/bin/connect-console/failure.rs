@@ -36,7 +36,7 @@ pub(crate) enum Failure {
     TooLarge,
     /// The request is malformed; the text says how.
     BadRequest(&'static str),
-    /// Too many bodies are arriving, or too many of the same address.
+    /// Too much of the same kind is under way: bodies that arrive, also of one address, downloads, or uses of the broker.
     Overloaded,
     /// Too many failed attempts to sign in.
     TooManyAttempts(Duration),
@@ -119,7 +119,7 @@ impl Failure {
             ),
             Self::TooLarge => ("Too large", "A form may have at most 1 MiB.".to_owned()),
             Self::Overloaded => (
-                "Too many forms at once",
+                "Too much at once",
                 "Nothing was changed. Try again in a moment.".to_owned(),
             ),
             Self::BadRequest(what) => ("Malformed request", format!("Nothing was changed: {what}.")),

@@ -1,7 +1,7 @@
 //! Who did what, when: in an agency, and for operators everywhere. A page at a time, with a filter in the URL, and as a download.
 
 use crate::context::{Change, View};
-use crate::database::{ConsoleDatabase, DatabaseTime};
+use crate::database::ConsoleDatabase;
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::format::time;
@@ -10,7 +10,6 @@ use crate::pages::filter::{Filter, before};
 use crate::pages::form::once;
 use crate::response::download;
 use crate::under_way::Place;
-use admin::AdminError;
 use admin::audit::{self, AUDIT_EXPORT_MAX, AuditExport, AuditFilter, AuditRecord, ExportFormat};
 use maud::{Markup, html};
 use std::sync::Arc;
@@ -164,8 +163,8 @@ async fn send(
 ) {
     let Ok(stalled) = parts.clone().reserve_owned().await else { return };
     loop {
-        let part =
-            read_part(&mut export, &database, agency.as_deref()).await.map_err(|error| error.to_string());
+        let part = database.step(agency.as_deref(), async |client| export.next(client).await).await;
+        let part = part.map_err(|error| error.to_string());
         let is_last = part.is_err();
         if let Err(error) = &part {
             tracing::warn!(error, "an export of audit records was interrupted; the download is incomplete");
@@ -180,16 +179,6 @@ async fn send(
             }
         }
     }
-}
-
-async fn read_part(
-    export: &mut AuditExport,
-    database: &ConsoleDatabase,
-    agency: Option<&str>,
-) -> Result<Option<String>, AdminError> {
-    let time = DatabaseTime::default();
-    let read = async { export.next(&*database.of_agency(agency, &time).await?).await };
-    time.limit(read).await?
 }
 
 #[cfg(test)]

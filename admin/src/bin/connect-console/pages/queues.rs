@@ -1,6 +1,6 @@
 //! The queues, and their dead letters with their reasons, without bodies; for operators.
 
-use crate::context::{Change, Context, View};
+use crate::context::{Change, Context, RequestSteps, View};
 use crate::failure::Failure;
 use crate::format::{number, time_or, time_text};
 use crate::layout;
@@ -10,7 +10,6 @@ use admin::audit::Actor;
 use admin::queues::{self, DeadLetterDrop, DeadLetterView, MacStatus};
 use common::broker::Queue;
 use maud::{Markup, html};
-use tokio_postgres::Client;
 use warp::reply::Response;
 
 /// The queue in the path.
@@ -137,19 +136,17 @@ pub(crate) async fn confirm_requeue(view: View<'_>) -> Result<Response, Failure>
 pub(crate) async fn requeue(change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let queue = queue(&context)?;
-    let (change, broker) = change.without_database(context.app.broker.connect()).await?;
-    let broker = broker?;
-    let connection = &broker.connection;
-    let requeue = async |client: &mut Client, actor: &Actor| {
-        if queue == Queue::Webhooks {
-            queues::requeue_webhooks(client, actor, connection, None, &mut SilentObserver).await
+    let requeue = async |database: &mut RequestSteps<'_>, actor: &Actor| {
+        let (broker, observer) = (context.app.broker.connect().await?, &mut SilentObserver);
+        let requeued = if queue == Queue::Webhooks {
+            queues::requeue_webhooks(database, actor, &broker.connection, None, observer).await
         } else {
-            queues::requeue(client, actor, connection, queue, None, &mut SilentObserver).await
-        }
+            queues::requeue(database, actor, &broker.connection, queue, None, observer).await
+        };
+        broker.close().await;
+        Ok(requeued?)
     };
-    let requeued = change.run(format!("/queues/{}?done=requeued", queue.as_str()), requeue).await;
-    broker.close().await;
-    requeued
+    change.run_in_steps(format!("/queues/{}?done=requeued", queue.as_str()), requeue).await
 }
 
 pub(crate) async fn confirm_drop(context: Context<'_>) -> Result<Response, Failure> {
@@ -168,15 +165,14 @@ pub(crate) async fn confirm_drop(context: Context<'_>) -> Result<Response, Failu
 pub(crate) async fn drop_all(change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let queue = queue(&context)?;
-    let (change, broker) = change.without_database(context.app.broker.connect()).await?;
-    let broker = broker?;
-    let drop = async |client: &mut Client, actor: &Actor| {
-        DeadLetterDrop::prepare(&broker.connection, queue)
-            .await?
-            .run(client, actor, &mut SilentObserver)
-            .await
+    let drop = async |database: &mut RequestSteps<'_>, actor: &Actor| {
+        let broker = context.app.broker.connect().await?;
+        let dropped = match DeadLetterDrop::prepare(&broker.connection, queue).await {
+            Ok(letters) => letters.run(database, actor, &mut SilentObserver).await,
+            Err(error) => Err(error),
+        };
+        broker.close().await;
+        Ok(dropped?)
     };
-    let dropped = change.run(format!("/queues/{}?done=dropped", queue.as_str()), drop).await;
-    broker.close().await;
-    dropped
+    change.run_in_steps(format!("/queues/{}?done=dropped", queue.as_str()), drop).await
 }
