@@ -1,6 +1,6 @@
 //! Audit records in the browser: filter and export.
 
-use super::{ConsoleWorld, body, form, with_id};
+use super::{ConsoleWorld, Visitor, body, form, with_id};
 use crate::connectctl::audit::add_records;
 use chrono::TimeDelta;
 use common::clock;
@@ -80,25 +80,53 @@ async fn an_export_without_a_format_or_of_another_agency_is_refused_and_not_reco
     assert_eq!(console.world.database.count(recorded).await, 0);
 }
 
+/// Adds more to the audit of each agency than the sockets take.
+async fn add_long_records(console: &ConsoleWorld) {
+    let records = "INSERT INTO audit_records (tenant_id, audit_id, at, who, interface, action, target)
+        SELECT tenant_id, gen_random_uuid(), now(), 'ana', 'console', 'test.action', repeat('x', 1000)
+        FROM tenants, generate_series(1, 20000)";
+    console.world.database.execute(records).await;
+}
+
+/// Begins a download, and reads no more than the status.
+async fn begin_export(console: &ConsoleWorld, visitor: &Visitor<'_>, path: &str) -> RawConnection {
+    let cookie = visitor.cookie.as_deref().expect("a session");
+    let request = with_id(form(path, &[("format", "csv")]), cookie).with("sec-fetch-site", "same-origin");
+    let mut connection = RawConnection::to(console.http().address()).await;
+    connection.send_request(&request.with("cookie", cookie)).await;
+    connection.until("HTTP/1.1 200 OK").await;
+    connection
+}
+
+#[tokio::test]
+async fn downloads_of_four_agencies_that_nobody_reads_leave_a_place_to_a_fifth() {
+    let console = ConsoleWorld::start().await;
+    let slugs = ["acme", "two", "three", "four", "five"];
+    for slug in &slugs[1..] {
+        console.world.add_tenant(slug).await;
+    }
+    add_long_records(&console).await;
+    let mut unread = Vec::new();
+    for slug in &slugs[..4] {
+        let (path, options) =
+            (format!("/agencies/{slug}/audit/export"), ["--role", "admin", "--tenant", slug]);
+        let admin = console.signed_in(&options).await;
+        unread.push(begin_export(&console, &admin, &path).await);
+        unread.push(begin_export(&console, &admin, &path).await);
+    }
+    let fifth = console.signed_in(&["--role", "admin", "--tenant", "five"]).await;
+    let exported = fifth.post("/agencies/five/audit/export", &[("format", "csv")]).await;
+    assert_eq!(exported.status, 200, "{}", body(&exported));
+    assert_eq!(body(&exported).matches("test.action").count(), 20_000, "complete");
+}
+
 #[tokio::test]
 async fn downloads_that_nobody_reads_are_few() {
     let console = ConsoleWorld::start().await;
-    // More than the sockets take.
-    let records = "INSERT INTO audit_records (tenant_id, audit_id, at, who, interface, action, target)
-        SELECT tenant_id, gen_random_uuid(), now(), 'ana', 'console', 'test.action', repeat('x', 1000)
-        FROM tenants, generate_series(1, 20000) WHERE slug = 'acme'";
-    console.world.database.execute(records).await;
+    add_long_records(&console).await;
     let admin = console.admin().await;
-    let (path, cookie) = ("/agencies/acme/audit/export", admin.cookie.clone().expect("a session"));
-    let mut unread = Vec::new();
-    for _ in 0..2 {
-        let request =
-            with_id(form(path, &[("format", "csv")]), &cookie).with("sec-fetch-site", "same-origin");
-        let mut connection = RawConnection::to(console.http().address()).await;
-        connection.send_request(&request.with("cookie", &cookie)).await;
-        connection.until("HTTP/1.1 200 OK").await;
-        unread.push(connection);
-    }
+    let path = "/agencies/acme/audit/export";
+    let unread = [begin_export(&console, &admin, path).await, begin_export(&console, &admin, path).await];
     let next = async || admin.post(path, &[("format", "csv"), ("action", "tenant.")]).await.status;
     assert_eq!(next().await, 503);
     drop(unread);

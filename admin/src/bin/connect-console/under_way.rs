@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
 
 /// What is under way, by key. It is until its permit is dropped.
 #[derive(Debug)]
@@ -33,30 +34,49 @@ impl UnderWay {
 
 /// What may happen only a few times at once, by key.
 #[derive(Debug, Default)]
-pub(crate) struct Places(Mutex<Vec<String>>);
+pub(crate) struct Places(Mutex<Vec<Arc<Taken>>>);
 
-/// One of them, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place(Arc<Places>, String);
+struct Taken {
+    key: String,
+    lost: CancellationToken,
+}
+
+/// One of them, until it is dropped, or lost to another key.
+#[derive(Debug)]
+pub(crate) struct Place(Arc<Places>, Arc<Taken>);
 
 impl Places {
-    /// Takes a place, unless `all` are taken, or `of_key` by this key.
+    /// Takes a place, unless this key has `of_key` of them. When `all` are taken, the key with the most places loses the one that it
+    /// took first, but nobody loses their only one.
     pub(crate) fn take(self: &Arc<Self>, key: &str, all: usize, of_key: usize) -> Option<Place> {
-        let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if taken.len() >= all || taken.iter().filter(|other| *other == key).count() >= of_key {
+        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = |key: &str| places.iter().filter(|taken| taken.key == key).count();
+        if count(key) >= of_key {
             return None;
         }
-        taken.push(key.to_owned());
-        Some(Place(Arc::clone(self), key.to_owned()))
+        if places.len() >= all {
+            let most = places.iter().map(|taken| count(&taken.key)).max().filter(|most| *most > 1)?;
+            let first = places.iter().position(|taken| count(&taken.key) == most)?;
+            places.remove(first).lost.cancel();
+        }
+        let taken = Arc::new(Taken { key: key.to_owned(), lost: CancellationToken::new() });
+        places.push(Arc::clone(&taken));
+        Some(Place(Arc::clone(self), taken))
+    }
+}
+
+impl Place {
+    /// Waits until the place is lost.
+    pub(crate) async fn lost(&self) {
+        self.1.lost.cancelled().await;
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut taken = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = taken.iter().position(|key| *key == self.1) {
-            taken.swap_remove(at);
-        }
+        let mut places = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        places.retain(|taken| !Arc::ptr_eq(taken, &self.1));
     }
 }
 
@@ -81,11 +101,18 @@ mod tests {
     }
 
     #[test]
-    fn each_key_and_all_together_have_a_few_places() {
+    fn a_key_that_has_more_places_than_others_loses_its_first_one() {
         let places = Arc::new(Places::default());
-        let mut taken: Vec<_> = ["a", "a", "a", "b", "c"].map(|key| places.take(key, 3, 2)).into();
-        assert_eq!(taken.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false, true, false]);
-        drop(taken.remove(0));
-        assert!(places.take("a", 3, 2).is_some());
+        let take = |key| places.take(key, 4, 2);
+        let is_lost = |place: &Option<Place>| place.as_ref().unwrap().1.lost.is_cancelled();
+        let mut taken = Vec::from(["a", "b", "a", "b"].map(take));
+        assert!(take("a").is_none(), "it has as many as a key may have");
+        taken.extend(["c", "d"].map(take));
+        assert_eq!(taken.iter().map(is_lost).collect::<Vec<_>>(), [true, true, false, false, false, false]);
+        assert!(take("a").is_none() && take("e").is_none(), "nobody loses their only place");
+        drop(taken.remove(2));
+        assert!(take("e").is_some());
+        drop(taken);
+        assert!(places.0.lock().unwrap().is_empty());
     }
 }

@@ -109,12 +109,14 @@ fn parse_filter(fields: &Fields, tenant: Option<String>) -> Filter<AuditFilter> 
 
 /// Parts that were read and not sent yet, so that a slow download needs little memory.
 const PARTS: usize = 1;
-/// Downloads that may be under way at once.
+/// Downloads that may be under way at once. For a further one, one of an agency that has two ends.
 const EXPORTS: usize = 8;
 /// Downloads that may be under way at once of one agency, or of all of them.
 const EXPORTS_OF_ONE: usize = 2;
 /// How long a download waits for its browser to read a part.
 const STALLED: Duration = Duration::from_secs(30);
+/// The longest that a download takes, however it is read.
+const DOWNLOAD_MAX: Duration = Duration::from_secs(900);
 
 /// The records of an agency.
 pub(crate) async fn export_of_tenant(change: Change<'_>) -> Result<Response, Failure> {
@@ -142,7 +144,7 @@ async fn export(mut change: Change<'_>, tenant: Option<String>) -> Result<Respon
     let place = place.ok_or(Failure::Overloaded)?;
     let (client, actor) = change.repeatable_operation();
     let export = AuditExport::begin(client, actor, filter.selected, format, AUDIT_EXPORT_MAX).await?;
-    // And one for the error of a download that stalls.
+    // And one for the error of a download that ends before.
     let (parts, sent) = channel(PARTS + 1);
     // Ends when the last part is sent, or when the download was canceled.
     tokio::spawn(send(export, reader, parts, place));
@@ -153,30 +155,39 @@ async fn export(mut change: Change<'_>, tenant: Option<String>) -> Result<Respon
     Ok(download(&name, media_type, sent))
 }
 
-/// Sends the parts, and an error instead of the rest if one cannot be read: the browser then reports an incomplete download.
-/// Between two parts no connection is held.
+/// Sends an export, and an error instead of the rest if it ends before: the browser then reports an incomplete download.
 async fn send(
+    export: AuditExport,
+    reader: (Arc<ConsoleDatabase>, Option<String>),
+    parts: Sender<Result<String, String>>,
+    place: Place,
+) {
+    let Ok(last) = parts.clone().reserve_owned().await else { return };
+    let sent = tokio::select! {
+        sent = timeout(DOWNLOAD_MAX, send_parts(export, reader, parts)) => {
+            sent.unwrap_or_else(|_| Err("the download has taken too long".to_owned()))
+        }
+        () = place.lost() => Err("another agency has got the place of this download".to_owned()),
+    };
+    if let Err(error) = sent {
+        tracing::warn!(error, "an export of audit records was interrupted; the download is incomplete");
+        last.send(Err(error));
+    }
+}
+
+/// Sends the parts, until the browser has all or has gone. Between two parts no connection is held.
+async fn send_parts(
     mut export: AuditExport,
     (database, agency): (Arc<ConsoleDatabase>, Option<String>),
     parts: Sender<Result<String, String>>,
-    _place: Place,
-) {
-    let Ok(stalled) = parts.clone().reserve_owned().await else { return };
+) -> Result<(), String> {
     loop {
         let part = database.step(agency.as_deref(), async |client| export.next(client).await).await;
-        let part = part.map_err(|error| error.to_string());
-        let is_last = part.is_err();
-        if let Err(error) = &part {
-            tracing::warn!(error, "an export of audit records was interrupted; the download is incomplete");
-        }
-        let Some(part) = part.transpose() else { return };
-        match timeout(STALLED, parts.send(part)).await {
-            Ok(Ok(())) if !is_last => {}
-            Ok(_) => return,
-            Err(_) => {
-                stalled.send(Err("the download has stalled".to_owned()));
-                return;
-            }
+        let Some(part) = part.map_err(|error| error.to_string())? else { return Ok(()) };
+        match timeout(STALLED, parts.send(Ok(part))).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => return Ok(()),
+            Err(_) => return Err("the download has stalled".to_owned()),
         }
     }
 }
