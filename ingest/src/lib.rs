@@ -12,7 +12,6 @@
 pub mod auth;
 pub(crate) mod background;
 pub(crate) mod bounded_map;
-pub(crate) mod connections;
 pub(crate) mod counters;
 pub mod docs;
 pub(crate) mod group_queue;

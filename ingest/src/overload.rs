@@ -1,6 +1,7 @@
 //! The reasons for 503 `overloaded`: callers see the code only, metrics show the reason.
 
 use crate::refusal::Refusal;
+use common::http::ConnectionRefusal;
 use common::metrics::{Handles, OVERLOADED};
 use metrics::Counter;
 use strum::{EnumCount, IntoStaticStr, VariantArray};
@@ -37,6 +38,15 @@ pub enum OverloadReason {
     /// The broker's queue is full, or does not exist.
     #[strum(serialize = "queue")]
     BrokerQueue,
+}
+
+impl From<ConnectionRefusal> for OverloadReason {
+    fn from(share: ConnectionRefusal) -> Self {
+        match share {
+            ConnectionRefusal::Peer => Self::Peer,
+            ConnectionRefusal::All | ConnectionRefusal::Network => Self::Network,
+        }
+    }
 }
 
 impl OverloadReason {

@@ -2,7 +2,6 @@
 
 use crate::auth::{Auth, KeyUses, Keys, watch_keys};
 use crate::background::{self, BROKER, MASTER_KEY, POSTGRES, REPLAY_STORE};
-use crate::connections::RequestOrigin;
 use crate::counters::register_counters;
 use crate::docs::DocsSettings;
 use crate::handlers::Services;
@@ -23,7 +22,7 @@ use crate::settings::Settings;
 use common::broker::{Broker, Queue, QueueUse, Rpc, observe_queues};
 use common::db::{Database, PoolSettings};
 use common::health;
-use common::http::{self, BodyReader, ConnectionTimes, ServerSettings};
+use common::http::{self, BodyReader, ConnectionTimes, RequestOrigin, ServerSettings, TrustedProxies};
 use common::program::{ACCEPTING, Program, Service};
 use common::settings::{DatabaseSettings, DatabaseUrl, Section, Variable};
 use hyper::Request;
@@ -52,7 +51,7 @@ impl Program for Settings {
     const METRICS_PORT: u16 = 9101;
     const CHECKS: &'static [&'static str] = &[POSTGRES, REPLAY_STORE, MASTER_KEY, BROKER, ACCEPTING];
     const MORE_VARIABLES: &'static [&'static [Variable]] =
-        &[ConnectionTimes::VARIABLES, DocsSettings::VARIABLES];
+        &[TrustedProxies::VARIABLES, ConnectionTimes::VARIABLES, DocsSettings::VARIABLES];
     /// The address that cannot be bound.
     type Error = io::Error;
 

@@ -1,8 +1,7 @@
 //! The settings of connect-ingest beside those of every service.
 
-use crate::connections::TrustedProxies;
 use crate::docs::DocsSettings;
-use common::http::{ConnectionLimits, ConnectionTimes};
+use common::http::{ConnectionLimits, ConnectionTimes, TrustedProxies};
 use common::settings::{ByteSize, Environment, Section, SettingError, Variable, error};
 use common::variables;
 use std::net::SocketAddr;
@@ -60,7 +59,6 @@ impl Section for Settings {
         "CONNECT_MAX_CONNECTIONS" => "4096", "connections at once; beyond it the longest idle one, or the one whose body has been arriving for longest, is closed for a new one; if there is neither, the new one is closed";
         "CONNECT_MAX_CONNECTIONS_PER_PEER" => optional, "connections of one address at once; beyond it new ones are closed; a quarter of CONNECT_MAX_CONNECTIONS when not set";
         "CONNECT_MAX_CONNECTIONS_PER_NETWORK" => optional, "connections of one network (IPv4 /24, IPv6 /64) at once; beyond it new ones are closed; half of CONNECT_MAX_CONNECTIONS when not set";
-        "CONNECT_TRUSTED_PROXIES" => optional, "networks of reverse proxies, such as 10.0.0.0/8,192.0.2.7, whose header Forwarded or X-Forwarded-For names the peer; their own connections are not limited per peer; instead, the limits on connections of a peer and of a network apply to the concurrent requests of each peer and network behind them; beyond them 503 overloaded";
         "CONNECT_READ_CONNECTIONS" => "8", "connections for records reads, 1 to 1000, to each of DATABASE_URL and DATABASE_READ_URL; from 3 on, one is reserved for reads of clients, one for those of leads and one for those of trips";
         "CONNECT_MAX_IN_FLIGHT" => "512", "requests with a valid signature at once; beyond it 503 overloaded";
         "CONNECT_MAX_IN_FLIGHT_PER_TENANT" => "128", "requests of one tenant at once; as CONNECT_MAX_IN_FLIGHT fills, a tenant may have fewer, down to an equal part of it; beyond it 503 overloaded";
@@ -86,7 +84,7 @@ impl Section for Settings {
             body_timeout: env.get::<Self, _>("CONNECT_BODY_TIMEOUT")?,
             body_budget,
             connections: connection_limits(env)?,
-            trusted_proxies: env.optional::<Self, _>("CONNECT_TRUSTED_PROXIES")?.unwrap_or_default(),
+            trusted_proxies: TrustedProxies::from_env(env)?,
             read_connections: env.up_to::<Self>("CONNECT_READ_CONNECTIONS", READ_CONNECTIONS_MAX)?,
             max_in_flight: env.get::<Self, _>("CONNECT_MAX_IN_FLIGHT")?,
             max_in_flight_per_tenant: env.get::<Self, _>("CONNECT_MAX_IN_FLIGHT_PER_TENANT")?,

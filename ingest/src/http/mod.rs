@@ -10,8 +10,7 @@ pub(crate) mod response;
 pub(crate) mod route;
 mod violation;
 
-use crate::connections::RequestOrigin;
-use common::http::BodySource;
+use common::http::{BodySource, RequestOrigin};
 use common::trace::RequestContext;
 use hyper::{HeaderMap, Method, Uri};
 

@@ -3,14 +3,14 @@
 //! Each request gets an id, which its response returns, and a trace: the caller's, or a new one when the caller sent no valid
 //! `traceparent`.
 
-use crate::connections::RequestOrigin;
 use crate::http::RequestHead;
 use crate::http::metrics::RequestLabels;
 use crate::http::route::Route;
 use crate::http::violation::HttpViolation;
+use crate::overload::OverloadReason;
 use crate::refusal::Refusal;
 use common::clock;
-use common::http::discard;
+use common::http::{RequestOrigin, discard};
 use common::limited;
 use common::log_limit::LogLimit;
 use common::trace::{RequestContext, TRACEPARENT, TraceContext, TraceId, TraceSpan};
@@ -69,9 +69,9 @@ where
         }
         match head.origin.take_share() {
             Ok(_share) => routes.call(request).await,
-            Err(bound) => {
+            Err(share) => {
                 discard(head.body_source(), request.into_body().into_data_stream());
-                Ok(bound.refuse().into_response())
+                Ok(OverloadReason::from(share).refuse().into_response())
             }
         }
     };

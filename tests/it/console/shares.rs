@@ -1,8 +1,9 @@
 //! What one agency, or one address, uses of the console leaves some to the others.
 
-use super::ConsoleWorld;
+use super::{ConsoleWorld, body};
 use admin::console::new_form_id;
 use futures_util::future::{join, join_all};
+use tests::raw::RawConnection;
 use tests::{World, until_equal};
 
 #[tokio::test]
@@ -57,4 +58,50 @@ async fn operations_that_wait_for_the_broker_hold_no_connection_to_the_database(
         (console.world.queues.depth("crm").await, console.world.queues.depth("records").await),
         (1, 1)
     );
+}
+
+/// Sends a request from `source` without the end of its body.
+async fn begin(console: &ConsoleWorld, source: [u8; 4], length: usize, header: &str) -> RawConnection {
+    let mut connection = RawConnection::from(source, console.http().address()).await;
+    let head = format!(
+        "POST /sign-in HTTP/1.1\r\nhost: connect\r\nsec-fetch-site: same-origin\r\ncontent-length: {length}\r\n\
+         content-type: application/x-www-form-urlencoded\r\n{header}\r\n"
+    );
+    connection.send([head.into_bytes(), vec![b'x'; length - 1]].concat()).await;
+    connection
+}
+
+#[tokio::test]
+async fn forms_that_need_no_session_leave_memory_to_the_others() {
+    let console = ConsoleWorld::start().await;
+    let admin = console.admin().await;
+    let mut slow = Vec::new();
+    for _ in 0..12 {
+        let mut long = begin(&console, [127, 0, 0, 1], 1 << 20, "").await;
+        assert_eq!(long.response().await.expect("a response").status, 413);
+        slow.push(begin(&console, [127, 0, 0, 1], 8 << 10, "").await);
+    }
+    admin.change("/agencies/acme/members", &[("email", "m@example.com"), ("name", "Mo")]).await;
+    let refused = console.visitor().post("/sign-in", &[("token", "cl_none")]).await;
+    assert_eq!(refused.status, 410, "{}", body(&refused));
+}
+
+#[tokio::test]
+async fn peers_behind_a_trusted_proxy_have_shares_of_their_own() {
+    const PROXY: [u8; 4] = [127, 0, 0, 9];
+    let builder = World::with().ingests(0).workers(0).set("CONNECT_TRUSTED_PROXIES", "127.0.0.9");
+    let console = ConsoleWorld::of(builder).await;
+    let status = async |peer: &str| {
+        let mut connection = RawConnection::from(PROXY, console.http().address()).await;
+        let get = format!("GET /sign-in HTTP/1.1\r\nhost: connect\r\nx-forwarded-for: {peer}\r\n\r\n");
+        connection.send(get).await;
+        connection.response().await.map(|response| response.status)
+    };
+    let mut slow = Vec::new();
+    // As many as one address may have.
+    for _ in 0..128 {
+        slow.push(begin(&console, PROXY, 100, "x-forwarded-for: 192.0.2.1\r\n").await);
+    }
+    until_equal("the share is used up", Some(503), async || status("198.51.100.1, 192.0.2.1").await).await;
+    assert_eq!(status("192.0.2.2").await, Some(200));
 }

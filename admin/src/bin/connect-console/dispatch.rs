@@ -24,11 +24,11 @@ use warp::reply::Response;
 /// The label of requests that no route matches.
 const NO_ROUTE: &str = "none";
 
-/// Responds to a request. `body` reads its body.
+/// Responds to a request. `body` reads its body, which is small if the route is public.
 pub(crate) async fn respond(
     app: &App,
     request: &Request,
-    body: impl AsyncFnOnce() -> Result<Bytes, Failure>,
+    body: impl AsyncFnOnce(bool) -> Result<Bytes, Failure>,
 ) -> Response {
     let begun = Instant::now();
     let mut label = NO_ROUTE;
@@ -41,6 +41,12 @@ pub(crate) async fn respond(
 /// The response to a request whose handler has panicked.
 pub(crate) fn respond_after_panic(app: &App, request: &Request) -> Response {
     let response = Failure::Panicked.into_response(request.id);
+    finish(app, request, NO_ROUTE, Instant::now(), response)
+}
+
+/// The response to a request of a peer whose share is used up.
+pub(crate) fn respond_overloaded(app: &App, request: &Request) -> Response {
+    let response = Failure::Overloaded.into_response(request.id);
     finish(app, request, NO_ROUTE, Instant::now(), response)
 }
 
@@ -63,7 +69,7 @@ fn finish(
 async fn handle(
     app: &App,
     request: &Request,
-    body: impl AsyncFnOnce() -> Result<Bytes, Failure>,
+    body: impl AsyncFnOnce(bool) -> Result<Bytes, Failure>,
     label: &mut &'static str,
 ) -> Result<Response, Failure> {
     let found = find(&request.method, &request.path)?;
@@ -73,8 +79,9 @@ async fn handle(
         Verb::Get => None,
         Verb::Post => Some(check_origin(&request.headers, app.url.origin()).ok_or(Failure::CrossSite)?),
     };
-    let form = async || parse_form(&request.headers, &body().await?);
-    if found.route.access == Access::Public {
+    let is_public = found.route.access == Access::Public;
+    let form = async || parse_form(&request.headers, &body(is_public).await?);
+    if is_public {
         let posted = match proof {
             Some(proof) => Some((proof, form().await?)),
             None => None,

@@ -36,7 +36,7 @@ pub(crate) enum Failure {
     TooLarge,
     /// The request is malformed; the text says how.
     BadRequest(&'static str),
-    /// Too much of the same kind is under way: bodies that arrive, also of one address, downloads, or uses of the broker.
+    /// Too much of the same kind is under way: requests or bodies, also of one address, downloads, or uses of the broker.
     Overloaded,
     /// Too many failed attempts to sign in.
     TooManyAttempts(Duration),
@@ -117,7 +117,7 @@ impl Failure {
                 "Request refused",
                 "The form was not sent by a page of this site that you have opened since you signed in. Nothing was changed. Open the page again and repeat.".to_owned(),
             ),
-            Self::TooLarge => ("Too large", "A form may have at most 1 MiB.".to_owned()),
+            Self::TooLarge => ("Too large", "The form is longer than this page accepts.".to_owned()),
             Self::Overloaded => (
                 "Too much at once",
                 "Nothing was changed. Try again in a moment.".to_owned(),

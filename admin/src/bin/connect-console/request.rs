@@ -8,9 +8,6 @@ use hyper::{HeaderMap, Method};
 use std::net::IpAddr;
 use uuid::Uuid;
 
-/// Largest body of a form.
-pub(crate) const BODY_MAX: usize = 1024 * 1024;
-
 /// A request without its body.
 #[derive(Debug)]
 pub(crate) struct Request {

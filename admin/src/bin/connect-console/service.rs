@@ -10,7 +10,7 @@ use crate::sign_in_settings::SignInSettings;
 use crate::under_way::UnderWay;
 use common::egress::EgressSettings;
 use common::health::{self, Health};
-use common::http::ConnectionTimes;
+use common::http::{ConnectionTimes, ServerSettings, TrustedProxies};
 use common::periodic::ticks;
 use common::program::{ACCEPTING, Program, Service};
 use common::settings::{ConsoleSettings, Section, TenantBounds, Variable};
@@ -34,6 +34,7 @@ impl Program for Settings {
         EgressSettings::VARIABLES,
         TenantBounds::VARIABLES,
         ConsoleSettings::VARIABLES,
+        TrustedProxies::VARIABLES,
         ConnectionTimes::VARIABLES,
         SignInSettings::SECTIONS[0],
         SignInSettings::SECTIONS[1],
@@ -43,7 +44,7 @@ impl Program for Settings {
     type Error = io::Error;
 
     async fn run(self, service: Service) -> io::Result<()> {
-        let (addr, times) = (self.console.addr, self.times);
+        let addr = self.console.addr;
         let listener = TcpListener::bind(addr)
             .await
             .map_err(|error| health::cannot_listen("CONNECT_CONSOLE_ADDR", addr, &error))?;
@@ -73,7 +74,10 @@ impl Program for Settings {
         });
         tokio::spawn(watch_readiness(Arc::clone(&app), health));
         tracing::info!(addr = %bound, url = %app.url, "listening for console requests");
-        serve(listener, app, (times, shutdown_timeout), &shutdown).await;
+        let mut server = ServerSettings::small(shutdown_timeout);
+        server.limits.times = self.times;
+        server.proxies = self.trusted_proxies.networks();
+        serve(listener, app, (server, self.trusted_proxies), &shutdown).await;
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::sign_in_settings::SignInSettings;
 use common::egress::EgressSettings;
-use common::http::ConnectionTimes;
+use common::http::{ConnectionTimes, TrustedProxies};
 use common::settings::{ConsoleSettings, Environment, Section, SettingError, TenantBounds, Variable, error};
 use common::variables;
 use hyper::Uri;
@@ -14,6 +14,7 @@ pub(crate) struct Settings {
     pub(crate) bounds: TenantBounds,
     pub(crate) console: ConsoleSettings,
     pub(crate) times: ConnectionTimes,
+    pub(crate) trusted_proxies: TrustedProxies,
     pub(crate) sign_in: SignInSettings,
     /// Base URL of the API, for the samples.
     pub(crate) api_url: String,
@@ -39,6 +40,7 @@ impl Section for Settings {
             bounds: TenantBounds::from_env(env)?,
             console: ConsoleSettings::from_env(env)?,
             times: ConnectionTimes::from_env(env)?,
+            trusted_proxies: TrustedProxies::from_env(env)?,
             sign_in: SignInSettings::from_env(env)?,
             api_url: api_url.to_owned(),
         })

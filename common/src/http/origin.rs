@@ -1,15 +1,10 @@
 //! Where a request comes from: its connection, or the peer that a trusted proxy names, whose share each of its requests uses.
 
-mod forwarded;
-mod proxies;
-
-pub(crate) use proxies::TrustedProxies;
-
-use crate::overload::OverloadReason;
-use common::http::{ArrivingBody, Connection, ConnectionRefusal, PeerShare};
-use common::limited;
-use common::log_limit::LogLimit;
-use common::shares::Network;
+use super::connections::{ArrivingBody, Connection, ConnectionRefusal, PeerShare};
+use super::proxies::TrustedProxies;
+use crate::limited;
+use crate::log_limit::LogLimit;
+use crate::shares::Network;
 use hyper::HeaderMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,7 +14,7 @@ static REFUSED_REQUESTS: LogLimit<3> = LogLimit::new();
 
 /// The origin of a request.
 #[derive(Clone, Debug)]
-pub(crate) struct RequestOrigin {
+pub struct RequestOrigin {
     peer: IpAddr,
     is_behind_proxy: bool,
     connection: Arc<Connection>,
@@ -27,7 +22,7 @@ pub(crate) struct RequestOrigin {
 
 impl RequestOrigin {
     /// That of a request with these headers.
-    pub(crate) fn of(connection: &Arc<Connection>, proxies: &TrustedProxies, headers: &HeaderMap) -> Self {
+    pub fn of(connection: &Arc<Connection>, proxies: &TrustedProxies, headers: &HeaderMap) -> Self {
         let peer = connection.peer();
         let is_behind_proxy = proxies.contains(peer);
         let peer = if is_behind_proxy { proxies.peer_behind(peer, headers) } else { peer };
@@ -35,34 +30,23 @@ impl RequestOrigin {
     }
 
     /// The caller's address: the other end of the connection, or the address that a trusted proxy names.
-    pub(crate) const fn peer(&self) -> IpAddr {
+    pub const fn peer(&self) -> IpAddr {
         self.peer
     }
 
     /// Notes that the request's body is arriving slowly.
-    pub(crate) fn begin_body(&self) -> ArrivingBody<'_> {
+    pub fn begin_body(&self) -> ArrivingBody<'_> {
         self.connection.begin_body()
     }
 
     /// Takes a part of the share of the peer, when a proxy passes the request on. The error says which share is used up.
-    pub(crate) fn take_share(&self) -> Result<Option<PeerShare<'_>>, OverloadReason> {
+    pub fn take_share(&self) -> Result<Option<PeerShare<'_>>, ConnectionRefusal> {
         if !self.is_behind_proxy {
             return Ok(None);
         }
-        self.connection.take_share(self.peer).map(Some).map_err(|share| {
-            let (bound, network) = (OverloadReason::from(share), Network::of(self.peer));
-            let reason = bound.as_str();
-            limited!(REFUSED_REQUESTS[share as usize], warn, reason, %network, "request refused: too many requests of its peer");
-            bound
+        self.connection.take_share(self.peer).map(Some).inspect_err(|share| {
+            let (reason, network) = (share.as_str(), Network::of(self.peer));
+            limited!(REFUSED_REQUESTS[*share as usize], warn, reason, %network, "request refused: too many requests of its peer");
         })
-    }
-}
-
-impl From<ConnectionRefusal> for OverloadReason {
-    fn from(share: ConnectionRefusal) -> Self {
-        match share {
-            ConnectionRefusal::Peer => Self::Peer,
-            ConnectionRefusal::All | ConnectionRefusal::Network => Self::Network,
-        }
     }
 }
