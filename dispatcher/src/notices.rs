@@ -69,7 +69,7 @@ impl NoticePublisher {
             .filter(|(_, result)| result.is_ok())
             .map(|(notice, _)| notice)
             .collect();
-        store::mark_noticed(&self.database.client().await?, &confirmed).await?;
+        store::mark_noticed(&self.database, &confirmed).await?;
         if let Some(Err(error)) = results.iter().find(|result| result.is_err()) {
             limited!(FAILED[1], warn, %error, "RabbitMQ did not take notices of dead-lettered deliveries; they are published later");
             sleep(REFUSED_WAIT).await;

@@ -51,13 +51,12 @@ impl ReplayJobs {
 
     /// Executes a batch of each open job. Returns the pause before the next step.
     async fn step(&self) -> Result<Duration, TxError> {
-        let client = self.database.client().await?;
-        let mut jobs = store::load_open_jobs(&client).await?;
+        let mut jobs = store::load_open_jobs(&self.database).await?;
         jobs.retain(|job| self.open.borrow().leases.iter().any(|lease| lease.slot == slot_of(job.tenant_id)));
         let mut pause = if jobs.is_empty() { POLL_INTERVAL } else { BATCH_INTERVAL };
         for job in jobs {
             if job.is_stopping {
-                store::stop_job(&client, job).await?;
+                store::stop_job(&self.database, job).await?;
                 tracing::info!(job = %job.id, "replay job stopped");
                 continue;
             }

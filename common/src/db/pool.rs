@@ -156,9 +156,19 @@ impl Database {
     /// Runs one statement as a transaction of its own, prepared once for each connection. A connection that does not respond in
     /// time is closed, so that no later statement waits for it; the statement may be committed nevertheless.
     pub async fn query(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, TxError> {
+        self.query_within(self.response_within, sql, parameters).await
+    }
+
+    /// Like [`query`](Self::query), with another limit for the response.
+    pub async fn query_within(
+        &self,
+        within: Duration,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, TxError> {
         let (client, _work) = (self.client().await?, health::begin_work());
         let run = async { client.query(&client.prepare_cached(sql).await?, parameters).await };
-        let Ok(rows) = timeout(self.response_within, run).await else {
+        let Ok(rows) = timeout(within, run).await else {
             drop(Client::take(client));
             return Err(TxError::no_response());
         };

@@ -1,11 +1,10 @@
 //! Deliveries without attempts: dropped ones, and notices of dead-lettered ones.
 
-use super::{Lease, execute, lease_columns, query_in_time};
+use super::{Lease, lease_columns, query_in_time};
 use common::clock;
 use common::db::{Database, TxError, column};
 use common::message::DeliveryMeta;
 use common::model::TenantId;
-use deadpool_postgres::GenericClient;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -94,9 +93,9 @@ pub(crate) async fn load_notices(database: &Database, slots: &[i16]) -> Result<V
 }
 
 /// Marks notices as published.
-pub(crate) async fn mark_noticed(on: &impl GenericClient, notices: &[&Notice]) -> Result<(), TxError> {
+pub(crate) async fn mark_noticed(database: &Database, notices: &[&Notice]) -> Result<(), TxError> {
     let subscriptions = column(notices, |notice| notice.meta.subscription_id);
     let (numbers, attempts) =
         (column(notices, |notice| notice.number), column(notices, |notice| notice.meta.attempt));
-    execute(on, NOTICED, &[&subscriptions, &numbers, &attempts]).await.map(drop)
+    query_in_time(database, NOTICED, &[&subscriptions, &numbers, &attempts]).await.map(drop)
 }

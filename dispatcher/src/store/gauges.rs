@@ -1,8 +1,7 @@
 //! Counts for the gauges. Each reads a bounded number of rows: beyond that the exact number does not matter.
 
-use super::query;
-use common::db::TxError;
-use deadpool_postgres::GenericClient;
+use super::query_in_time;
+use common::db::{Database, TxError};
 
 common::statements! {
     const OUTBOX = "
@@ -44,10 +43,10 @@ common::statements! {
 
 /// Counts events that are not fanned out; deliveries that are due and not recorded as sent, of subscriptions that are not paused;
 /// pending ones; and dead-lettered ones. Each up to 100,000, with the age of the oldest in seconds where it matters.
-pub(crate) async fn count(on: &impl GenericClient) -> Result<[(i64, f64); 4], TxError> {
+pub(crate) async fn count(database: &Database) -> Result<[(i64, f64); 4], TxError> {
     let mut counts = [(0, 0.0); 4];
     for (count, sql) in counts.iter_mut().zip([OUTBOX, DUE, PENDING, DEAD]) {
-        if let Some(row) = query(on, sql, &[]).await?.first() {
+        if let Some(row) = query_in_time(database, sql, &[]).await?.first() {
             *count = (row.try_get(0)?, row.try_get(1)?);
         }
     }

@@ -20,10 +20,8 @@ pub(crate) use record::{AttemptRecord, record};
 pub(crate) use replay_jobs::{ReplayBatch, load_open_jobs, replay_batch, stop_job};
 
 use bytes::Bytes;
-use common::db::{Client, Database, Sql, TxError};
-use deadpool_postgres::GenericClient;
+use common::db::{Database, Sql, TxError};
 use std::time::Duration;
-use tokio::time::timeout;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -170,18 +168,6 @@ impl Delivery {
 
 type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-/// Runs a query, prepared once for each connection.
-async fn query(on: &impl GenericClient, sql: Sql, parameters: Parameters<'_>) -> Result<Vec<Row>, TxError> {
-    let statement = on.prepare_cached(sql.as_str()).await?;
-    Ok(on.query(&statement, parameters).await?)
-}
-
-/// Runs a statement, prepared once for each connection; returns the number of affected rows.
-async fn execute(on: &impl GenericClient, sql: Sql, parameters: Parameters<'_>) -> Result<u64, TxError> {
-    let statement = on.prepare_cached(sql.as_str()).await?;
-    Ok(on.execute(&statement, parameters).await?)
-}
-
 /// Runs a statement as a transaction of its own. A connection that does not respond in time is closed, so that no later statement
 /// waits for it; the statement may be committed nevertheless.
 async fn query_in_time(
@@ -189,12 +175,7 @@ async fn query_in_time(
     sql: Sql,
     parameters: Parameters<'_>,
 ) -> Result<Vec<Row>, TxError> {
-    let client = database.client().await?;
-    if let Ok(rows) = timeout(RESPONSE_TIMEOUT, query(&client, sql, parameters)).await {
-        return rows;
-    }
-    drop(Client::take(client));
-    Err(TxError::Unavailable("Postgres did not respond in time".to_owned()))
+    database.query_within(RESPONSE_TIMEOUT, sql.as_str(), parameters).await
 }
 
 /// A duration that Postgres has computed in seconds; zero if it is negative.

@@ -1,8 +1,7 @@
 //! Replay jobs, and the deliveries that they replay.
 
-use super::{execute, query, query_in_time};
+use super::query_in_time;
 use common::db::{Database, TxError};
-use deadpool_postgres::GenericClient;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -98,12 +97,12 @@ pub(crate) enum ReplayBatch {
 }
 
 /// Loads jobs that have not ended, the oldest first.
-pub(crate) async fn load_open_jobs(on: &impl GenericClient) -> Result<Vec<OpenReplayJob>, TxError> {
+pub(crate) async fn load_open_jobs(database: &Database) -> Result<Vec<OpenReplayJob>, TxError> {
     let open = |row: &Row| {
         let (tenant_id, id, is_stopping) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
         Ok(OpenReplayJob { tenant_id, id, is_stopping })
     };
-    query(on, OPEN, &[&JOBS]).await?.iter().map(open).collect()
+    query_in_time(database, OPEN, &[&JOBS]).await?.iter().map(open).collect()
 }
 
 /// Replays the next deliveries of a job.
@@ -118,6 +117,6 @@ pub(crate) async fn replay_batch(database: &Database, job: OpenReplayJob) -> Res
 }
 
 /// Ends a job that an operator has stopped.
-pub(crate) async fn stop_job(on: &impl GenericClient, job: OpenReplayJob) -> Result<(), TxError> {
-    execute(on, STOP, &[&job.tenant_id, &job.id]).await.map(drop)
+pub(crate) async fn stop_job(database: &Database, job: OpenReplayJob) -> Result<(), TxError> {
+    query_in_time(database, STOP, &[&job.tenant_id, &job.id]).await.map(drop)
 }

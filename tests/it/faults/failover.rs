@@ -92,6 +92,30 @@ async fn a_promoted_standby_takes_over_while_the_old_primary_keeps_running_read_
     primary.execute("SELECT 1").await;
 }
 
+/// One delivery is dead-lettered and replayed by a job.
+async fn assert_notices_and_replays_go_on(world: &World) {
+    let until = async |what: &str, condition: &str| {
+        eventually(what, MAX_WAIT, async || match world.database.count(condition).await {
+            1 => Ok(()),
+            count => Err(count.to_string()),
+        })
+        .await;
+    };
+    let dead = "UPDATE deliveries SET state = 'dead', needs_notice = true WHERE (subscription_id, number) =
+        (SELECT subscription_id, number FROM deliveries WHERE state = 'delivered' ORDER BY number LIMIT 1)";
+    world.database.execute(dead).await;
+    let noticed = "SELECT count(*) FROM deliveries WHERE state = 'dead' AND NOT needs_notice";
+    until("the notice is published", noticed).await;
+    let job = "INSERT INTO replay_jobs
+            (tenant_id, job_id, states, first_id, end_id, per_second, state, batch_at, created_at)
+        SELECT tenant_id, gen_random_uuid(), '{dead}', '00000000-0000-0000-0000-000000000000',
+            'ffffffff-ffff-ffff-ffff-ffffffffffff', 100, 'running', now(), now()
+        FROM tenants WHERE slug = 'acme'";
+    world.database.execute(job).await;
+    let completed = "SELECT count(*) FROM replay_jobs WHERE state = 'completed' AND replayed = 1";
+    until("the job is completed", completed).await;
+}
+
 #[tokio::test]
 async fn a_promoted_standby_takes_over_from_a_primary_that_hangs() {
     let primary = Postgres::start().await;
@@ -114,6 +138,7 @@ async fn a_promoted_standby_takes_over_from_a_primary_that_hangs() {
     for program in world.ingests.iter().chain(&world.workers).chain(&world.dispatchers).chain([&console]) {
         assert!(program.operator_get("/livez").await.is_ok_and(|response| response.status == 200));
     }
+    assert_notices_and_replays_go_on(&world).await;
     primary.resume();
 }
 
