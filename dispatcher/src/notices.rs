@@ -40,15 +40,13 @@ impl NoticePublisher {
         let mut publisher = Publisher::new(self.broker.clone(), Queue::Webhooks, "webhooks.dead");
         let queue = dead_queue_name(&self.prefix, Queue::Webhooks);
         while !shutdown.is_cancelled() {
-            let wait = match self.publish(&mut publisher, &queue).await {
-                Ok(true) => continue,
-                Ok(false) => timeout(POLL_INTERVAL, self.dead.notified()),
-                Err(error) => {
-                    limited!(FAILED[0], warn, %error, "publishing notices of dead-lettered deliveries failed; retrying");
-                    timeout(POLL_INTERVAL, self.dead.notified())
-                }
-            };
-            shutdown.run_until_cancelled(wait).await;
+            let has_more = self.publish(&mut publisher, &queue).await.unwrap_or_else(|error| {
+                limited!(FAILED[0], warn, %error, "publishing notices of dead-lettered deliveries failed; retrying");
+                false
+            });
+            if !has_more {
+                shutdown.run_until_cancelled(timeout(POLL_INTERVAL, self.dead.notified())).await;
+            }
         }
     }
 
@@ -60,8 +58,13 @@ impl NoticePublisher {
             return Ok(false);
         }
         let bodies: Vec<String> = notices.iter().map(|notice| notice.meta.to_header()).collect();
-        let messages: Vec<OutgoingMessage<'_>> =
-            notices.iter().zip(&bodies).map(|(notice, body)| message(notice, body, queue)).collect();
+        let messages = notices.iter().zip(&bodies).map(|(notice, body)| OutgoingMessage {
+            queue,
+            meta: body.clone(),
+            traceparent: notice.meta.traceparent.clone(),
+            body: body.as_bytes(),
+        });
+        let messages: Vec<OutgoingMessage<'_>> = messages.collect();
         let results = publisher.publish(&messages, CONFIRM_WITHIN).await;
         let confirmed: Vec<&Notice> = notices
             .iter()
@@ -76,9 +79,4 @@ impl NoticePublisher {
         }
         Ok(true)
     }
-}
-
-fn message<'a>(notice: &Notice, body: &'a str, queue: &'a str) -> OutgoingMessage<'a> {
-    let traceparent = notice.meta.traceparent.clone();
-    OutgoingMessage { queue, meta: body.to_owned(), traceparent, body: body.as_bytes() }
 }

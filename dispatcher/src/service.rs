@@ -1,6 +1,6 @@
 //! The running dispatcher: its tasks, readiness, graceful shutdown.
 
-use crate::dispatch::{self, DispatchDependencies, Event, OpenSlots};
+use crate::dispatch::{self, DispatchDependencies, OpenSlots};
 use crate::gauges;
 use crate::notices::NoticePublisher;
 use crate::record::{self, Recorder};
@@ -17,7 +17,7 @@ use common::settings::{DatabaseUrl, Section, Variable};
 use common::{activity, critical_task};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -86,16 +86,15 @@ impl Program for Settings {
             open,
             most: self.webhooks.concurrency,
         };
-        let url = service.database.direct_url.clone();
-        let work = deliver_once_verified(
-            (dispatching, received),
-            holder,
-            recorder,
-            url,
-            verified.clone(),
-            shutdown.clone(),
-        );
-        let work = critical_task::spawn("deliveries", work);
+        let (url, is_verified, ending) =
+            (service.database.direct_url.clone(), verified.clone(), shutdown.clone());
+        let work = critical_task::spawn("deliveries", async move {
+            // With another master key no secret could be opened.
+            if ending.run_until_cancelled(is_verified.cancelled()).await.is_some() {
+                let dispatch = dispatch::run(dispatching, received, ending);
+                tokio::join!(dispatch, recorder.run(), slots::hold_slots(holder, url));
+            }
+        });
         drop(critical_task::spawn("notices", notices.run(ended.clone())));
         drop(critical_task::spawn("replay jobs", jobs.run(shutdown.clone())));
         drop(critical_task::spawn("gauges", gauges::observe(database.clone(), shutdown)));
@@ -107,21 +106,6 @@ impl Program for Settings {
         service.drain(work, &database).await;
         ended.cancel();
         Ok(())
-    }
-}
-
-/// Delivers once the master key is verified: with another one no secret could be opened.
-async fn deliver_once_verified(
-    (dispatching, events): (DispatchDependencies, UnboundedReceiver<Event>),
-    holder: SlotHolder,
-    recorder: Recorder,
-    url: DatabaseUrl,
-    verified: CancellationToken,
-    shutdown: CancellationToken,
-) {
-    if shutdown.run_until_cancelled(verified.cancelled()).await.is_some() {
-        let dispatch = dispatch::run(dispatching, events, shutdown);
-        tokio::join!(dispatch, recorder.run(), slots::hold_slots(holder, url));
     }
 }
 
