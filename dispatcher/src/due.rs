@@ -12,7 +12,7 @@
 mod turns;
 
 use crate::store::{Delivery, Read};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 use tokio::time::Instant;
 use turns::Turns;
@@ -56,8 +56,8 @@ struct Receiver {
     limit: usize,
     running: usize,
     waiting: VecDeque<Delivery>,
-    /// Numbers of all deliveries that this program has: waiting, attempted, or to be recorded.
-    held: HashSet<i64>,
+    /// Numbers of all deliveries that this program has: waiting, attempted, or to be recorded; each with whether it is locked.
+    held: HashMap<i64, bool>,
     /// When the next delivery that is not held is due; `None` if none is known.
     due_at: Option<Instant>,
     /// Nothing is read before this time.
@@ -111,7 +111,7 @@ impl Receiver {
             limit: FIRST_LIMIT,
             running: 0,
             waiting: VecDeque::new(),
-            held: HashSet::new(),
+            held: HashMap::new(),
             due_at: None,
             blocked_until: None,
             reading: None,
@@ -182,7 +182,7 @@ impl DueDeliveries {
         self.receivers.entry(subscription).or_insert_with(|| Receiver::new(tenant, slot, now));
         let receiver = self.receivers.get_mut(&subscription)?;
         receiver.last_used = now;
-        if receiver.held.contains(&delivery.number) {
+        if receiver.held.contains_key(&delivery.number) {
             return None;
         }
         let (pace, can_run) = (receiver.pace, receiver.running < receiver.limit);
@@ -195,7 +195,7 @@ impl DueDeliveries {
             return None;
         }
         let receiver = self.receivers.get_mut(&subscription)?;
-        receiver.held.insert(delivery.number);
+        receiver.held.insert(delivery.number, false);
         self.held += 1;
         if starts {
             return Some(self.start(delivery, now));
@@ -222,12 +222,25 @@ impl DueDeliveries {
 
     /// Forgets a delivery whose attempt is on record; while its subscription is read, once that has ended.
     pub(crate) fn release(&mut self, subscription: Uuid, number: i64) {
-        if let Some(receiver) = self.receivers.get_mut(&subscription) {
-            if receiver.reading.is_some() {
-                receiver.recorded.push(number);
-            } else if receiver.held.remove(&number) {
-                self.held -= 1;
+        let Some(receiver) = self.receivers.get_mut(&subscription) else { return };
+        if receiver.reading.is_some() {
+            receiver.recorded.push(number);
+        } else if let Some(is_locked) = receiver.held.remove(&number) {
+            self.held -= 1;
+            if is_locked {
+                let tenant = receiver.tenant;
+                self.unload(tenant, Pace::Prompt);
             }
+        }
+    }
+
+    /// Counts a delivery whose attempt cannot be recorded yet as an attempt of its tenant, until it is released.
+    pub(crate) fn lock(&mut self, subscription: Uuid, number: i64) {
+        let Some(receiver) = self.receivers.get_mut(&subscription) else { return };
+        if let Some(is_locked @ false) = receiver.held.get_mut(&number) {
+            *is_locked = true;
+            let tenant = receiver.tenant;
+            self.load(tenant, Pace::Prompt);
         }
     }
 
@@ -273,7 +286,7 @@ impl DueDeliveries {
             let wanted = (receiver.limit + ahead).saturating_sub(receiver.running + receiver.waiting.len());
             let most = wanted.min(room).max(1);
             self.reading += most;
-            let held = receiver.held.iter().copied().collect();
+            let held = receiver.held.keys().copied().collect();
             reads.push(Read { subscription_id: subscription, slot: receiver.slot, most, held });
         }
         reads

@@ -6,17 +6,18 @@ use crate::dispatch::Event;
 use crate::store::{self, AttemptRecord};
 use common::activity;
 use common::clock;
-use common::db::{Database, TxError};
+use common::db::{Database, TxError, column};
 use common::limited;
 use common::log_limit::LogLimit;
 use common::model::{DeliveryState, TenantId};
 use common::outage::Outage;
 use common::retry::RetryWaits;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::time::{Instant, sleep_until};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, WeakUnboundedSender, unbounded_channel};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -30,6 +31,8 @@ const BATCH_MAX: usize = 512;
 const BATCH_INTERVAL: Duration = Duration::from_millis(4);
 /// Waits between retries while the database is unavailable.
 pub(crate) static OUTAGE: Outage = Outage::new("record deliveries", "recording deliveries failed; retrying");
+/// The wait until results are recorded again whose deliveries other transactions have locked.
+const LOCKED_WAIT: Duration = Duration::from_millis(250);
 const OUTAGE_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(250));
 
 /// A result, and when its attempt ended.
@@ -47,6 +50,8 @@ pub(crate) struct Recorder {
     /// Notified of dead-lettered deliveries.
     pub dead: Arc<Notify>,
     results: UnboundedReceiver<Pending>,
+    /// The queue's other end, which does not keep it open: the dispatcher does as long as results wait.
+    queue: WeakUnboundedSender<Pending>,
 }
 
 impl RecordQueue {
@@ -64,7 +69,8 @@ impl Recorder {
         dead: Arc<Notify>,
     ) -> (Self, RecordQueue) {
         let (sender, results) = unbounded_channel();
-        (Self { dispatcher, database, events, dead, results }, RecordQueue(sender))
+        let queue = sender.downgrade();
+        (Self { dispatcher, database, events, dead, results, queue }, RecordQueue(sender))
     }
 
     /// Records results until all senders are dropped.
@@ -78,24 +84,46 @@ impl Recorder {
     }
 
     async fn write(&self, batch: Vec<Pending>) {
+        let now = Instant::now();
         // The next attempt is due at its time after the end of this one, or slightly later.
         let since_end = |(record, ended): Pending| AttemptRecord {
-            due_in: record.due_in.map(|due_in| due_in.saturating_sub(ended.elapsed())),
+            due_in: record.due_in.map(|due_in| due_in.saturating_sub(now - ended)),
             ..record
         };
         let batch: Vec<AttemptRecord> = batch.into_iter().map(since_end).collect();
-        if self.record(&batch).await.is_err() {
+        match self.record(&batch).await {
+            Ok(locked) => self.tell(batch, &locked, now),
             // One of them is refused. The others are recorded all the same.
-            for one in &batch {
-                self.record_alone(one).await;
+            Err(_) => {
+                for one in batch {
+                    let locked = self.record_alone(&one).await;
+                    self.tell(vec![one], &locked, now);
+                }
             }
         }
+    }
+
+    /// Tells the loop what was recorded, and queues what is `locked`, by index, again.
+    fn tell(&self, mut batch: Vec<AttemptRecord>, locked: &HashSet<usize>, now: Instant) {
+        let mut indexes = 0..batch.len();
+        let locked: Vec<AttemptRecord> =
+            batch.extract_if(.., |_| indexes.next().is_some_and(|index| locked.contains(&index))).collect();
         drop(self.events.send(Event::Recorded(batch)));
+        if let Some(queue) = self.queue.upgrade().filter(|_| !locked.is_empty()) {
+            drop(self.events.send(Event::Locked(column(&locked, |one| (one.subscription_id, one.number)))));
+            tokio::spawn(async move {
+                sleep(LOCKED_WAIT).await;
+                locked.into_iter().for_each(|record| drop(queue.send((record, now))));
+            });
+        }
     }
 
     /// A result that the database refuses is replaced by one that says so.
-    async fn record_alone(&self, record: &AttemptRecord) {
-        let Err(error) = self.record(std::slice::from_ref(record)).await else { return };
+    async fn record_alone(&self, record: &AttemptRecord) -> HashSet<usize> {
+        let error = match self.record(std::slice::from_ref(record)).await {
+            Ok(locked) => return locked,
+            Err(error) => error,
+        };
         let delivery_id = record.delivery_id;
         limited!(UNRECORDED[0], error, %delivery_id, %error, "recording the result of an attempt failed; dead-lettering the delivery");
         let instead = AttemptRecord {
@@ -108,10 +136,11 @@ impl Recorder {
             duration_ms: 0,
             ..record.clone()
         };
-        drop(self.record(&[instead]).await);
+        self.record(&[instead]).await.unwrap_or_default()
     }
 
-    async fn record(&self, batch: &[AttemptRecord]) -> Result<(), TxError> {
+    /// Returns the indexes of results whose deliveries are locked.
+    async fn record(&self, batch: &[AttemptRecord]) -> Result<HashSet<usize>, TxError> {
         // When all retries after conflicts are used up, the error is handled like an outage.
         let is_outage =
             |error: &TxError| !matches!(error, TxError::StatementFailed(_) | TxError::Abandoned(_));
@@ -119,9 +148,9 @@ impl Recorder {
         let never = CancellationToken::new();
         let write = || store::record(&self.database, self.dispatcher, batch);
         let written = OUTAGE.wait_out(OUTAGE_WAITS, &never, is_outage, write).await;
-        let recorded = written.unwrap_or(Ok(0))?;
-        if recorded < batch.len() {
-            let count = batch.len() - recorded;
+        let (count, locked) = written.unwrap_or_else(|| Ok((0, HashSet::new())))?;
+        let count = batch.len() - locked.len() - count;
+        if count > 0 {
             limited!(
                 UNRECORDED[1],
                 warn,
@@ -129,13 +158,13 @@ impl Recorder {
                 "results of attempts were not recorded: their slots were taken by other dispatchers, or they are on record already"
             );
         }
-        for record in batch {
+        for (_, record) in batch.iter().enumerate().filter(|(index, _)| !locked.contains(index)) {
             let is_delivered = record.state == DeliveryState::Delivered;
             activity::count_attempt(TenantId(record.tenant_id), is_delivered);
         }
         if batch.iter().any(|record| record.state == DeliveryState::DeadLettered) {
             self.dead.notify_one();
         }
-        Ok(())
+        Ok(locked)
     }
 }

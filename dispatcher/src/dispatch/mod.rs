@@ -66,6 +66,8 @@ pub(crate) enum Event {
     Ended(u64, bool),
     /// Results were recorded, or cannot be.
     Recorded(Vec<AttemptRecord>),
+    /// Results are recorded later, because other transactions have locked these deliveries, given by subscription and number.
+    Locked(Vec<(Uuid, i64)>),
 }
 
 /// What the loop works with.
@@ -213,6 +215,9 @@ impl Dispatch {
                 }
             }
             Event::Ended(attempt, has_responded) => self.due.finish(attempt, has_responded, now),
+            Event::Locked(deliveries) => {
+                deliveries.into_iter().for_each(|(subscription, number)| self.due.lock(subscription, number));
+            }
             Event::Recorded(recorded) => {
                 for one in recorded {
                     self.due.release(one.subscription_id, one.number);

@@ -206,3 +206,25 @@ fn memory_is_bounded() {
     let most: Vec<usize> = fixture.due.next_reads(9, fixture.now).iter().map(|read| read.most).collect();
     assert_eq!((most, fixture.due.reading), (vec![10, 10], 20));
 }
+
+#[test]
+fn deliveries_that_cannot_be_recorded_count_as_attempts_of_their_tenant_until_they_are_released() {
+    let mut fixture = Fixture::new(30);
+    fixture.make_prompt(1, 11);
+    let mut locked = 0;
+    // Each attempt ends at once, and none of them can be recorded.
+    while let [attempt] = fixture.offer(1, 11, locked..locked + 1)[..] {
+        fixture.respond(&[attempt]);
+        fixture.due.lock(id(11), locked);
+        fixture.due.lock(id(11), locked);
+        locked += 1;
+    }
+    assert_eq!(locked, 10, "half as many as it leaves to others");
+    fixture.make_prompt(2, 21);
+    assert_eq!(fixture.offer(2, 21, 1..31).len(), 7, "half of the rest");
+    for number in 0..locked {
+        fixture.due.release(id(11), number);
+    }
+    assert_eq!(fixture.due.load.all, 7);
+    assert_eq!(fixture.offer(1, 11, locked..locked + 1).len(), 1);
+}

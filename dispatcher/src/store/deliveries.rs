@@ -23,13 +23,15 @@ common::statements! {
         WHERE ctid = ANY(ARRAY(
             SELECT d.row FROM lease CROSS JOIN LATERAL (
                 SELECT ctid AS row FROM deliveries d
-                WHERE d.slot = lease.slot AND d.subscription_id = $4 AND d.state = 'pending' LIMIT $5::bigint FOR UPDATE
+                WHERE d.slot = lease.slot AND d.subscription_id = $4 AND d.state = 'pending' LIMIT $5::bigint
+                FOR UPDATE SKIP LOCKED
             ) AS d
         ))
         RETURNING 1
     )
     SELECT count(*) FROM dropped");
 
+    // Those that are locked are left out, so that they are not published before they can be marked.
     const NOTICES_DUE = "
     -- deliveries.notices
     SELECT d.tenant_id, d.delivery_id, d.subscription_id, d.event_id, coalesce(o.event_type, ''), d.attempts, o.traceparent,
@@ -37,18 +39,24 @@ common::statements! {
     FROM unnest($1::smallint[]) AS held (slot)
     CROSS JOIN LATERAL (
         SELECT * FROM deliveries d WHERE d.slot = held.slot AND d.needs_notice LIMIT $2::bigint
+        FOR NO KEY UPDATE SKIP LOCKED
     ) AS d
     LEFT JOIN LATERAL (
         SELECT event_type, traceparent, request_id FROM outbox o
         WHERE o.tenant_id = d.tenant_id AND o.event_id = d.event_id LIMIT 1
     ) AS o ON true";
 
-    // Only what was told: it may have been replayed, and be dead again, meanwhile.
+    // Only what was told: it may have been replayed, and be dead again, meanwhile. What is locked is told again.
     const NOTICED = "
     -- deliveries.noticed
-    UPDATE deliveries d SET needs_notice = false
-    FROM unnest($1::uuid[], $2::bigint[], $3::smallint[]) AS told (subscription_id, number, attempts)
-    WHERE d.subscription_id = told.subscription_id AND d.number = told.number AND d.attempts = told.attempts";
+    UPDATE deliveries SET needs_notice = false WHERE ctid = ANY(ARRAY(
+        SELECT d.row FROM unnest($1::uuid[], $2::bigint[], $3::smallint[]) AS told (subscription_id, number, attempts)
+        CROSS JOIN LATERAL (
+            SELECT ctid AS row FROM deliveries d
+            WHERE d.subscription_id = told.subscription_id AND d.number = told.number AND d.attempts = told.attempts
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS d
+    ))";
 }
 
 /// What is to be published about a dead-lettered delivery.

@@ -24,7 +24,8 @@ common::statements! {
     // One statement is one round trip and one snapshot, and leaves no transaction open if this program stops.
     //
     // `turn` are the next tenants of each slot that have events, found by a loose index scan; `share` those of them whose events
-    // fit into the round. An event is pending until its row of outbox_pending is deleted here, whatever order events commit in.
+    // fit into the round. An event is pending until its row of outbox_pending is deleted here, whatever order events commit in. One
+    // that another transaction has locked is left to a later round, because other tenants must not wait for it.
     // The row of delivery_numbers is locked until the deliveries are committed. Numbers are assigned by window functions instead
     // of a join, which would compare each delivery with each subscription.
     //
@@ -64,7 +65,7 @@ common::statements! {
         FROM share
         CROSS JOIN LATERAL (
             SELECT p.ctid AS row FROM outbox_pending p WHERE p.slot = share.slot AND p.tenant_id = share.tenant_id
-            ORDER BY event_id LIMIT share.most
+            ORDER BY event_id LIMIT share.most FOR UPDATE SKIP LOCKED
         ) AS pending
         WHERE share.is_served
     ), taken AS (

@@ -4,56 +4,71 @@ use super::{Lease, lease_columns, query_in_time};
 use chrono::{DateTime, Utc};
 use common::db::{Database, TxError, column};
 use common::model::DeliveryState;
+use std::collections::HashSet;
 use std::time::Duration;
-use tokio_postgres::Row;
 use uuid::Uuid;
+
+/// The delivery `d` is one whose next result is `new`.
+macro_rules! recordable {
+    () => {
+        "d.subscription_id = new.subscription_id AND d.number = new.number
+              AND d.delivery_id IS NOT DISTINCT FROM new.delivery_id AND d.attempts = new.attempts - 1
+              AND d.state IN ('pending', 'dropped')"
+    };
+}
 
 common::statements! {
     // A result is recorded once: the number of attempts tells whether it was. The id is compared because a server that has crashed
     // may have lost a delivery that was fanned out, and given its number to another one. A delivery that was dropped meanwhile
     // stays so unless it arrived. The response to it is not kept, because the person whom it was about may have been erased.
     //
+    // A delivery that another transaction has locked is passed over, because those of other tenants must not wait for it; the
+    // last rows name these results. One that was changed since the snapshot is passed over as well.
+    //
     // `first` keeps the result of an attempt that has no row of its own, because it succeeded at once, when a replay replaces it.
-    // The statement's snapshot still has it.
     const RECORD = concat!("
     -- deliveries.record
     WITH lease AS MATERIALIZED (
         ", super::leases!(), "
     ), new AS MATERIALIZED (
-        SELECT * FROM unnest($4::uuid[], $5::bigint[], $6::uuid[], $7::uuid[], $8::smallint[], $9::text[], $10::smallint[],
-                             $11::float8[], $12::timestamptz[], $13::smallint[], $14::text[], $15::text[], $16::integer[],
-                             $17::bigint[])
-            AS new (subscription_id, number, delivery_id, tenant_id, slot, state, attempts, due_in, at, status, error, response,
-                    duration_ms, epoch)
+        SELECT * FROM unnest($4::uuid[], $5::bigint[], $6::uuid[], $7::smallint[], $8::text[], $9::smallint[], $10::float8[],
+                             $11::timestamptz[], $12::smallint[], $13::text[], $14::text[], $15::integer[], $16::bigint[])
+            WITH ORDINALITY AS new (subscription_id, number, delivery_id, slot, state, attempts, due_in, at, status, error,
+                                    response, duration_ms, epoch, place)
         WHERE EXISTS (SELECT FROM lease WHERE lease.slot = new.slot AND lease.epoch = new.epoch)
-    ), first AS (
-        INSERT INTO attempts (tenant_id, delivery_id, attempt, at, status, duration_ms)
-        SELECT d.tenant_id, d.delivery_id, 1, d.last_at, d.last_status, d.last_duration_ms
+    ), free AS MATERIALIZED (
+        SELECT new.*, d.row, d.last_at, d.last_status, d.last_duration_ms
         FROM new
         CROSS JOIN LATERAL (
-            SELECT * FROM deliveries d WHERE d.subscription_id = new.subscription_id AND d.number = new.number LIMIT 1
+            SELECT ctid AS row, last_at, last_status, last_duration_ms FROM deliveries d
+            WHERE ", recordable!(), " FOR NO KEY UPDATE SKIP LOCKED
         ) AS d
-        WHERE new.attempts = 2 AND d.attempts = 1 AND d.last_at IS NOT NULL
-        ON CONFLICT DO NOTHING
     ), updated AS (
         UPDATE deliveries d
         SET state = CASE WHEN d.state = 'pending' OR new.state = 'delivered' THEN new.state ELSE d.state END,
             next_attempt_at = CASE WHEN d.state = 'pending' THEN now() + make_interval(secs => new.due_in) END,
             needs_notice = d.state = 'pending' AND new.state = 'dead', attempts = new.attempts, last_at = new.at,
             last_status = new.status, last_error = new.error, last_duration_ms = new.duration_ms
-        FROM new
-        WHERE d.subscription_id = new.subscription_id AND d.number = new.number
-          AND d.delivery_id IS NOT DISTINCT FROM new.delivery_id AND d.attempts = new.attempts - 1
-          AND d.state IN ('pending', 'dropped')
+        FROM free AS new
+        WHERE d.ctid = new.row
         RETURNING d.tenant_id, d.delivery_id, d.state, new.attempts, new.at, new.status, new.error,
-                  CASE WHEN d.state <> 'dropped' THEN new.response END AS response, new.duration_ms
+                  CASE WHEN d.state <> 'dropped' THEN new.response END AS response, new.duration_ms, new.place,
+                  new.last_at AS first_at, new.last_status AS first_status, new.last_duration_ms AS first_duration_ms
+    ), first AS (
+        INSERT INTO attempts (tenant_id, delivery_id, attempt, at, status, duration_ms)
+        SELECT tenant_id, delivery_id, 1, first_at, first_status, first_duration_ms
+        FROM updated WHERE attempts = 2 AND first_at IS NOT NULL
+        ON CONFLICT DO NOTHING
     ), kept AS (
         INSERT INTO attempts (tenant_id, delivery_id, attempt, at, status, error, response, duration_ms)
         SELECT tenant_id, delivery_id, attempts, at, status, error, response, duration_ms
         FROM updated WHERE state <> 'delivered' OR attempts > 1
         ON CONFLICT DO NOTHING
     )
-    SELECT count(*) FROM updated");
+    SELECT count(*), NULL::bigint FROM updated
+    UNION ALL
+    SELECT NULL, place FROM new
+    WHERE place NOT IN (SELECT place FROM updated) AND EXISTS (SELECT FROM deliveries d WHERE ", recordable!(), ")");
 }
 
 /// The result of an attempt, and what follows from it.
@@ -81,17 +96,18 @@ pub(crate) struct AttemptRecord {
 }
 
 /// Records results, of different deliveries. Returns the number of those that were recorded now: not those of a slot that
-/// `dispatcher` has lost, and not those that are on record already.
+/// `dispatcher` has lost, and not those that are on record already. Also the indexes of those that can be recorded later, because
+/// other transactions have locked their deliveries.
 pub(crate) async fn record(
     database: &Database,
     dispatcher: Uuid,
     rows: &[AttemptRecord],
-) -> Result<usize, TxError> {
+) -> Result<(usize, HashSet<usize>), TxError> {
     let mut leases = column(rows, |row| row.lease);
     leases.sort_unstable_by_key(|lease| (lease.slot, lease.epoch));
     leases.dedup();
     let (slots, epochs) = lease_columns(&leases);
-    let recorded: Vec<Row> = query_in_time(
+    let found = query_in_time(
         database,
         RECORD,
         &[
@@ -101,7 +117,6 @@ pub(crate) async fn record(
             &column(rows, |row| row.subscription_id),
             &column(rows, |row| row.number),
             &column(rows, |row| row.delivery_id),
-            &column(rows, |row| row.tenant_id),
             &column(rows, |row| row.lease.slot),
             &column(rows, |row| row.state.as_str()),
             &column(rows, |row| row.attempts),
@@ -115,9 +130,13 @@ pub(crate) async fn record(
         ],
     )
     .await?;
-    let count: i64 = match recorded.first() {
-        Some(row) => row.try_get(0)?,
-        None => 0,
-    };
-    Ok(usize::try_from(count).unwrap_or(0))
+    let (mut count, mut locked) = (0, HashSet::new());
+    for row in found {
+        let number = |number: i64| usize::try_from(number).unwrap_or_default();
+        match row.try_get::<_, Option<i64>>(1)? {
+            None => count = number(row.try_get(0)?),
+            Some(place) => drop(locked.insert(number(place - 1))),
+        }
+    }
+    Ok((count, locked))
 }

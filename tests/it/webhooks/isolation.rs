@@ -5,7 +5,8 @@
 use super::OutboundWorld;
 use common::model::TenantId;
 use common::sealed::{MasterKey, Secret, subscription_binding, subscription_url_binding};
-use tests::{Behavior, MASTER_KEY, MAX_WAIT, World};
+use tests::{Behavior, MASTER_KEY, MAX_WAIT, World, eventually};
+use tokio_postgres::Client;
 use uuid::Uuid;
 
 /// Longer than a test takes: no attempt fails because of it.
@@ -132,4 +133,59 @@ async fn thousands_of_unresponsive_receivers_with_more_added_delay_no_new_one_of
     outbound.until_deliveries("delivered", 3).await;
     outbound.until_deliveries("pending", 2 * 5_000 + 5_200 + 5_400 + 5_600).await;
     outbound.assert_numbers_have_no_holes().await;
+}
+
+/// A session that has changed rows of acme and not committed, as an erasure or an operator does.
+async fn lock(outbound: &OutboundWorld, change: &str) -> Client {
+    let session = outbound.world.database.connect().await;
+    let change =
+        format!("BEGIN; {change} WHERE tenant_id = (SELECT tenant_id FROM tenants WHERE slug = 'acme')");
+    session.batch_execute(&change).await.expect("a change");
+    session
+}
+
+#[tokio::test]
+async fn locked_events_of_one_agency_delay_no_event_of_another_one() {
+    let mut outbound = OutboundWorld::without_dispatcher(World::with()).await;
+    outbound.world.add_tenant("zeta").await;
+    outbound.subscribe("/acme", &[]).await;
+    outbound.subscribe_of("zeta", &outbound.receiver.url_by_name("/zeta"), &[]).await;
+    outbound.insert_outbox_events(3, "lead.assigned").await;
+    outbound.insert_outbox_events_of("zeta", 3, "lead.assigned").await;
+    let lock = lock(&outbound, "DELETE FROM outbox_pending").await;
+    outbound.world.add_dispatcher().await;
+    outbound.until_deliveries("delivered", 3).await;
+    assert_eq!(outbound.receiver.received_at("/zeta").len(), 3);
+    lock.batch_execute("ROLLBACK").await.expect("a rollback");
+    outbound.until_deliveries("delivered", 6).await;
+    outbound.assert_numbers_have_no_holes().await;
+}
+
+#[tokio::test]
+async fn locked_deliveries_of_one_agency_delay_no_delivery_of_another_one() {
+    const COUNT: i64 = 300;
+    let world =
+        World::with().set("CONNECT_WEBHOOK_TIMEOUT", TIMEOUT).set("CONNECT_WEBHOOK_CONCURRENCY", "16");
+    let outbound = OutboundWorld::start_with(world).await;
+    let receiver = &outbound.receiver;
+    outbound.world.add_tenant("zeta").await;
+    receiver.hold();
+    for (tenant, path) in [("acme", "/acme"), ("zeta", "/zeta")] {
+        receiver.respond(path, Behavior::status(204).held());
+        outbound.subscribe_of(tenant, &receiver.url_by_name(path), &[]).await;
+        outbound.insert_outbox_events_of(tenant, 300, "lead.assigned").await;
+        receiver.wait_for_at(path, 1).await;
+    }
+    outbound.until_deliveries("pending", 2 * COUNT).await;
+    let lock = lock(&outbound, "UPDATE deliveries SET state = 'dropped', next_attempt_at = NULL").await;
+    receiver.release();
+    outbound.until_deliveries("delivered", COUNT).await;
+    let sent = || receiver.received_at("/acme").len();
+    assert!(sent() < 300, "as many are sent as can be recorded soon, not {}", sent());
+    lock.batch_execute("COMMIT").await.expect("a commit");
+    eventually("what was sent is recorded, whatever happened meanwhile", MAX_WAIT, async || {
+        let recorded = outbound.count("delivered").await - COUNT;
+        if usize::try_from(recorded) == Ok(sent()) { Ok(()) } else { Err(recorded.to_string()) }
+    })
+    .await;
 }
