@@ -17,7 +17,7 @@ pub(crate) use due::{DueSubscription, Read, load_due, look};
 pub(crate) use fan_out::{FanOutRound, SlotTurn, fan_out};
 pub(crate) use gauges::count;
 pub(crate) use record::{AttemptRecord, record};
-pub(crate) use replay_jobs::{ReplayBatch, load_open_jobs, replay_batch, stop_job};
+pub(crate) use replay_jobs::{load_open_jobs, replay_batch};
 
 use bytes::Bytes;
 use common::db::{Database, Sql, TxError};

@@ -183,3 +183,40 @@ async fn a_job_waits_for_a_dispatcher_and_leaves_out_removed_subscriptions() {
     outbound.until_deliveries("delivered", 3).await;
     assert_eq!((outbound.count("dead").await, outbound.count("dropped").await), (0, 3));
 }
+
+#[tokio::test]
+async fn jobs_of_other_agencies_delay_none() {
+    let outbound = OutboundWorld::start().await;
+    outbound.world.add_tenant("zeta").await;
+    let subscription = outbound.subscribe("/acme", &[]).await;
+    insert(&outbound, &subscription, "dead", 3).await;
+    // More than are read together, and older. None of them is ever permitted to replay anything.
+    let older = "INSERT INTO replay_jobs
+            (tenant_id, job_id, states, first_id, end_id, per_second, state, batch_at, created_at)
+        SELECT tenant_id, lpad(to_hex(n), 32, '0')::uuid, '{dead}', '00000000-0000-0000-0000-000000000000',
+            'ffffffff-ffff-ffff-ffff-ffffffffffff', 1, 'running', now() + interval '1 day', now()
+        FROM tenants, generate_series(1, 65) AS n WHERE slug = 'zeta'";
+    outbound.world.database.execute(older).await;
+    assert_eq!(replay(&outbound, &["--dead"]).await, json!({"matched": 3, "replayed": 3}));
+    outbound.until_deliveries("delivered", 3).await;
+}
+
+#[tokio::test]
+async fn a_job_whose_deliveries_are_locked_delays_no_other_and_leaves_none_out() {
+    let outbound = OutboundWorld::start().await;
+    let (one, other) = (outbound.subscribe("/one", &[]).await, outbound.subscribe("/other", &[]).await);
+    insert(&outbound, &one, "dead", 5).await;
+    insert(&outbound, &other, "dead", 3).await;
+    let session = outbound.world.database.connect().await;
+    let lock = format!(
+        "BEGIN; UPDATE deliveries SET last_error = NULL WHERE subscription_id = '{}' AND number = 2",
+        one.id
+    );
+    session.batch_execute(&lock).await.expect("a lock");
+    let created = replay(&outbound, &["--dead", "--subscription", &one.id, "--no-wait"]).await;
+    assert_eq!(replay(&outbound, &["--dead", "--subscription", &other.id]).await["replayed"], 3);
+    session.batch_execute("ROLLBACK").await.expect("a rollback");
+    let ended = until_ended(&outbound, text(&created["id"]), "completed").await;
+    assert_eq!(ended["replayed"], 5, "{ended}");
+    outbound.until_deliveries("delivered", 8).await;
+}
