@@ -6,6 +6,7 @@ use crate::schedule::Schedule;
 use crate::store::{AttemptRecord, Delivery, Lease, OutboundEvent};
 use chrono::{DateTime, Utc};
 use common::clock;
+use common::egress::LOOK_UP_OWNER;
 use common::limited;
 use common::log_limit::LogLimit;
 use common::metrics::{
@@ -95,7 +96,8 @@ impl DeliverySender {
             now,
             context,
         };
-        self.sender.send(&request).await
+        // Tenants share the lookups of names.
+        LOOK_UP_OWNER.scope(delivery.tenant_id, self.sender.send(&request)).await
     }
 
     fn record_of(

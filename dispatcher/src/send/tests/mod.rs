@@ -7,7 +7,7 @@ mod ssrf;
 
 use super::{Attempt, Outcome, Sender, SenderSettings, WebhookRequest};
 use bytes::Bytes;
-use common::egress::{EgressSettings, Network, ReceiverUrl, ResolveResult, SystemNetwork};
+use common::egress::{EgressSettings, LOOK_UP_OWNER, Network, ReceiverUrl, ResolveResult, SystemNetwork};
 use common::sealed::Secret;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -73,6 +73,7 @@ struct FakeNetwork {
     /// The address that all connections are made to; `None` refuses them.
     leads_to: Option<SocketAddr>,
     asked: Mutex<Vec<String>>,
+    owners: Mutex<Vec<Option<Uuid>>>,
     dialed: Mutex<Vec<SocketAddr>>,
 }
 
@@ -94,6 +95,7 @@ impl FakeNetwork {
 impl Network for FakeNetwork {
     fn resolve(&self, name: &str) -> BoxFuture<'static, ResolveResult> {
         self.asked.lock().unwrap().push(name.to_owned());
+        self.owners.lock().unwrap().push(LOOK_UP_OWNER.try_with(|owner| *owner).ok());
         let answer = self.answers.lock().unwrap().pop_front();
         std::future::ready(answer.unwrap_or_else(|| Err("no such name".to_owned()))).boxed()
     }
