@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -23,40 +23,59 @@ pub struct Health {
     checks: Arc<Mutex<BTreeMap<&'static str, bool>>>,
 }
 
-/// How long work may be under way without any of it coming to an end, successful or not: it hangs then.
+/// How long a round trip may be under way: it hangs then, because each has a shorter limit of its own.
 const HANGS_AFTER: Duration = Duration::from_mins(1);
 
 /// Connections that `/livez` and `/readyz` always find free: a probe needs one for a moment.
 const SPARE_CONNECTIONS: usize = 8;
 
-/// Work that is under way, and when some of it was begun or ended last.
-static WORK: Mutex<(usize, Option<Instant>)> = Mutex::new((0, None));
+/// The work of this process.
+static WORK: Mutex<Work> = Mutex::new(Work::new());
+
+/// When the work began that is under way, by a number that grows. As many as there are connections.
+#[derive(Debug)]
+struct Work {
+    begun: BTreeMap<u64, Instant>,
+    next: u64,
+}
+
+impl Work {
+    const fn new() -> Self {
+        Self { begun: BTreeMap::new(), next: 0 }
+    }
+
+    fn begin(&mut self, now: Instant) -> u64 {
+        self.next += 1;
+        self.begun.insert(self.next, now);
+        self.next
+    }
+
+    /// Whether the oldest work does not come to an end, whatever else does.
+    fn hangs(&self, now: Instant) -> bool {
+        let oldest = self.begun.values().next();
+        oldest.is_some_and(|begun| now.saturating_duration_since(*begun) > HANGS_AFTER)
+    }
+}
 
 /// Work that is under way, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct WorkUnderWay(());
+#[must_use]
+pub struct WorkUnderWay(u64);
 
-/// Begins work whose end `/livez` waits for. Each attempt counts, so that an outage that is waited out is no fault of the program.
-pub(crate) fn begin_work() -> WorkUnderWay {
-    let mut work = WORK.lock().unwrap_or_else(PoisonError::into_inner);
-    // Work that begins beside other work does not show that the other moves.
-    if work.0 == 0 {
-        work.1 = Some(Instant::now());
-    }
-    work.0 += 1;
-    WorkUnderWay(())
+/// Begins a round trip whose end, successful or not, `/livez` waits for. It must have a limit of its own far below a minute, so that
+/// an outage is no fault of the program.
+pub fn begin_work() -> WorkUnderWay {
+    WorkUnderWay(work().begin(Instant::now()))
 }
 
 impl Drop for WorkUnderWay {
     fn drop(&mut self) {
-        let mut work = WORK.lock().unwrap_or_else(PoisonError::into_inner);
-        *work = (work.0 - 1, Some(Instant::now()));
+        work().begun.remove(&self.0);
     }
 }
 
-fn hangs(now: Instant) -> bool {
-    let (under_way, moved) = *WORK.lock().unwrap_or_else(PoisonError::into_inner);
-    under_way > 0 && moved.is_some_and(|moved| now.duration_since(moved) > HANGS_AFTER)
+fn work() -> MutexGuard<'static, Work> {
+    WORK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[derive(Serialize)]
@@ -88,7 +107,7 @@ impl Health {
         self.checks().values().all(|is_ok| *is_ok)
     }
 
-    fn checks(&self) -> std::sync::MutexGuard<'_, BTreeMap<&'static str, bool>> {
+    fn checks(&self) -> MutexGuard<'_, BTreeMap<&'static str, bool>> {
         self.checks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -117,9 +136,12 @@ pub async fn serve(addr: SocketAddr, health: Health, metrics: PrometheusHandle) 
         process.collect();
         metrics.render()
     });
-    let livez = warp::path!("livez").map(|| match hangs(Instant::now()) {
+    let livez = warp::path!("livez").map(|| match work().hangs(Instant::now()) {
         false => warp::reply::with_status("alive\n", StatusCode::OK),
-        true => warp::reply::with_status("no work has ended for a minute\n", StatusCode::SERVICE_UNAVAILABLE),
+        true => warp::reply::with_status(
+            "a round trip to Postgres or RabbitMQ has been under way for a minute\n",
+            StatusCode::SERVICE_UNAVAILABLE,
+        ),
     });
     let readyz = warp::path!("readyz").map(move || {
         let readiness = health.readiness();
@@ -138,4 +160,27 @@ pub async fn serve(addr: SocketAddr, health: Health, metrics: PrometheusHandle) 
 /// The error of an address that cannot be listened on, with the setting that names it.
 pub fn cannot_listen(setting: &str, addr: SocketAddr, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("setting {setting}: cannot listen on {addr}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_that_hangs_is_seen_although_other_work_ends() {
+        let (mut work, begun) = (Work::new(), Instant::now());
+        let hung = work.begin(begun);
+        for second in 1..=60 {
+            let other = work.begin(begun + Duration::from_secs(second));
+            assert!(!work.hangs(begun + Duration::from_secs(second)), "after {second} s");
+            work.begun.remove(&other);
+        }
+        let later = begun + Duration::from_secs(61);
+        assert!(work.hangs(later));
+        let other = work.begin(later);
+        work.begun.remove(&hung);
+        assert!(!work.hangs(later), "the oldest is new now");
+        work.begun.remove(&other);
+        assert!(!work.hangs(later + Duration::from_hours(1)), "an idle program does not hang");
+    }
 }

@@ -5,6 +5,7 @@
 //! completes (lapin 4.12 with flume 0.12: a queue without a receiver keeps its commands until nothing can send to it any more).
 //! Its connection is lost, so the broker delivers unacknowledged messages again.
 
+use crate::health;
 use lapin::{Acker, ChannelState, Error, ErrorKind};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
@@ -38,6 +39,7 @@ pub(super) async fn settle_delivery(
 }
 
 async fn within<T>(limit: Duration, command: impl Future<Output = lapin::Result<T>>) -> lapin::Result<T> {
+    let _work = health::begin_work();
     timeout(limit, command).await.unwrap_or_else(|_| Err(closed()))
 }
 

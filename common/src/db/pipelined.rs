@@ -6,6 +6,7 @@
 use super::error::TxError;
 use super::pool::{Client, Database};
 use super::statement::{Sql, column};
+use crate::health;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::collections::VecDeque;
@@ -111,7 +112,7 @@ impl PipelinedTransaction {
         queries: &[Query<'_>],
         last: Option<&'static str>,
     ) -> Result<Vec<Vec<Row>>, TxError> {
-        let client = self.client.as_ref().ok_or_else(TxError::no_response)?;
+        let (client, _work) = (self.client.as_ref().ok_or_else(TxError::no_response)?, health::begin_work());
         let replies = async {
             let prepared = timeout(self.response_within, prepare(client, queries)).await;
             let statements = prepared.map_err(|_| TxError::no_response())??;

@@ -27,7 +27,7 @@ use tokio_postgres::types::ToSql;
 /// and ends no statement.
 const RESPONSE_MARGIN: Duration = Duration::from_secs(5);
 /// A transaction whose statements are not seen here may wait for so many responses.
-const RESPONSES_OF_TRANSACTION: u32 = 3;
+const RESPONSES_OF_TRANSACTION: u32 = 2;
 
 /// Limits the log lines about sessions with wrong settings.
 static WRONG_SETTING: LogLimit<1> = LogLimit::new();
@@ -195,9 +195,7 @@ impl Database {
     ) -> Result<A::Output, TxError> {
         let mut retries = ConflictRetries::new(name);
         loop {
-            let work = health::begin_work();
             let done = transaction.attempt(self, retries.run()).await;
-            drop(work);
             let outcome = done.as_ref().map_or_else(TxError::outcome, |_| "committed");
             metrics::counter!(TRANSACTIONS, "name" => name, "outcome" => outcome).increment(1);
             let Err(error) = &done else { return done };
@@ -208,7 +206,7 @@ impl Database {
     }
 
     async fn run_once<W: TransactionBody>(&self, work: &W) -> Result<W::Output, TxError> {
-        let mut client = self.client().await?;
+        let (mut client, _work) = (self.client().await?, health::begin_work());
         let run = async {
             let transaction = client.transaction().await?;
             // An early return drops the transaction, which rolls it back before the connection is used again.

@@ -3,6 +3,7 @@
 use super::connect::{DriverConnection, connect};
 use super::demotion;
 use super::error::TxError;
+use crate::health;
 use crate::retry::RetryWaits;
 use crate::settings::DatabaseUrl;
 use futures_util::future::poll_fn;
@@ -136,6 +137,7 @@ impl DatabaseSession {
 
     /// Waits for a response, for as long as the session's settings allow.
     async fn response<T>(&self, response: impl Future<Output = Result<T, Error>>) -> Result<T, TxError> {
+        let _work = health::begin_work();
         Ok(timeout(self.within, response).await.map_err(|_| TxError::no_response())??)
     }
 

@@ -16,6 +16,7 @@ pub(crate) mod schema;
 pub(crate) mod trips;
 
 use common::db::{Client, Database, Sql, TxError};
+use common::health;
 use common::outage::Outage;
 use deadpool_postgres::GenericClient;
 use thiserror::Error;
@@ -65,6 +66,7 @@ pub(crate) async fn run_with_own_deadline<T>(
     work: impl AsyncFnOnce(&Client) -> (T, bool),
 ) -> Result<T, TxError> {
     let client = timeout_at(deadline, client).await.map_err(|_| TxError::no_response())??;
+    let _work = health::begin_work();
     let (done, is_late) = work(&client).await;
     if is_late {
         drop(Client::take(client));
@@ -101,6 +103,7 @@ pub(crate) async fn run_until_on<T>(
     work: impl AsyncFnOnce(&Client) -> Result<T, tokio_postgres::Error>,
 ) -> Result<T, TxError> {
     let client = timeout_at(deadline, client).await.map_err(|_| TxError::no_response())??;
+    let _work = health::begin_work();
     let done = timeout_at(deadline, work(&client)).await;
     match done {
         Ok(done) => done.map_err(TxError::from),
