@@ -176,8 +176,8 @@ mod tests {
             work.begun.remove(&other);
         }
         let later = begun + Duration::from_secs(61);
-        assert!(work.hangs(later));
         let other = work.begin(later);
+        assert!(work.hangs(later));
         work.begun.remove(&hung);
         assert!(!work.hangs(later), "the oldest is new now");
         work.begun.remove(&other);
