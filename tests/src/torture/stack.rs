@@ -98,7 +98,7 @@ impl Stack {
             let proxies = [&postgres, &standby].map(|server| Proxy::to(&address(server.url(), 5432)));
             let broker_proxy = Proxy::to(&address(broker.url(), 5672));
             let database_url =
-                on_both(database.url(), proxies.each_ref().map(|proxy| proxy.address().to_string()));
+                on_both(database.url(), &proxies.each_ref().map(|proxy| proxy.address().to_string()));
             Slot {
                 program: AsyncMutex::default(),
                 settings: settings(&database_url, &with_address(&amqp_url, broker_proxy.address())),
@@ -109,7 +109,7 @@ impl Stack {
             }
         });
         let slots = slots.collect();
-        let both = on_both(database.url(), [&postgres, &standby].map(|server| address(server.url(), 5432)));
+        let both = on_both(database.url(), &[&postgres, &standby].map(|server| address(server.url(), 5432)));
         let connectctl = Connectctl::with(settings(&both, broker.url()));
         let mut keys = vec![database.key().clone()];
         connectctl.json(&["tenant", "create", "--slug", "zeta", "--name", "Zeta"]).await;
@@ -240,7 +240,7 @@ async fn start_synchronous_standby(primary: &Postgres) -> Postgres {
 }
 
 /// The same database with the addresses of both servers.
-fn on_both(url: &str, addresses: [String; 2]) -> String {
+fn on_both(url: &str, addresses: &[String; 2]) -> String {
     url.replacen(&address(url, 5432), &addresses.join(","), 1)
 }
 
