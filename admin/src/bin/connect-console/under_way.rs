@@ -89,12 +89,12 @@ mod tests {
     #[tokio::test]
     async fn a_few_with_each_key_are_under_way_and_the_key_is_forgotten_after_them() {
         let under_way = UnderWay::new(2);
-        let (first, _other) = (under_way.enter("one").await, under_way.enter("one").await);
+        let (first, other) = (under_way.enter("one").await, under_way.enter("one").await);
         let mut second = pin!(under_way.enter("one"));
         let mut context = Context::from_waker(Waker::noop());
         assert!(second.as_mut().poll(&mut context).is_pending());
         drop(under_way.enter("other").await);
-        drop(first);
+        drop((first, other));
         assert!(second.poll(&mut context).is_ready());
         drop(under_way.enter("other").await);
         assert_eq!(under_way.by_key.lock().unwrap().len(), 1);
