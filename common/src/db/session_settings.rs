@@ -15,6 +15,9 @@ const ROLE_STATEMENT_TIMEOUT: &str = "30000";
 /// A client that stalls inside a transaction, such as a worker that is frozen, must not hold its locks for long. In milliseconds.
 const IDLE_IN_TRANSACTION: &str = "10000";
 
+/// How often a pooler is asked whether it keeps prepared statements.
+const POOLER_PROBES: usize = 8;
+
 /// Settings of the planner for sessions whose statements find their rows by key.
 const PLANNER: [SessionSetting; 6] = [
     // JIT costs more than it saves on short statements.
@@ -145,24 +148,29 @@ pub async fn missing_behind_pooler(
 }
 
 /// Whether a connection pooler keeps prepared statements for clients that share its sessions: PgBouncer before 1.21 does not, nor a
-/// newer one without `max_prepared_statements`. Opens two sessions as the programs do.
+/// newer one without `max_prepared_statements`. Opens two sessions as the programs do, several times: other clients may take the
+/// pooler's session that a probe needs, so that it sees nothing.
 pub async fn keeps_prepared_statements(url: &DatabaseUrl, within: Duration) -> Result<bool, ConnectError> {
     let pool = pool_of_connectctl(within);
-    let (one, other) = (open(url, &pool).await?, open(url, &pool).await?);
-    let probe = async {
-        let statement = one.prepare("-- session.probe\nSELECT 1").await?;
-        // The pooler gives the session that was used last to the transaction, and another one to the statement.
-        other.batch_execute("BEGIN; SELECT 1").await?;
-        one.query(&statement, &[]).await
-    };
-    match timeout(within, probe).await {
-        // No response: it has one session, which the transaction keeps.
-        Err(_elapsed) => Ok(true),
-        // Another client's statement may have the same name there.
-        Ok(Ok(rows)) => Ok(rows.first().is_some_and(|row| row.try_get(0).is_ok_and(|one: i32| one == 1))),
-        Ok(Err(error)) if error.code().is_some() => Ok(false),
-        Ok(Err(error)) => Err(failed(error)),
+    for _ in 0..POOLER_PROBES {
+        let (one, other) = (open(url, &pool).await?, open(url, &pool).await?);
+        let probe = async {
+            let statement = one.prepare("-- session.probe\nSELECT 1").await?;
+            // The pooler gives the session that was used last to the transaction, and another one to the statement.
+            other.batch_execute("BEGIN; SELECT 1").await?;
+            one.query(&statement, &[]).await
+        };
+        match timeout(within, probe).await {
+            // No response: it has one session, which the transaction keeps.
+            Err(_elapsed) => return Ok(true),
+            Ok(Ok(rows)) if rows.first().is_some_and(|row| row.try_get(0).is_ok_and(|one: i32| one == 1)) => {
+            }
+            Ok(Err(error)) if error.code().is_none() => return Err(failed(error)),
+            // Another client's statement may have the same name there.
+            Ok(_) => return Ok(false),
+        }
     }
+    Ok(true)
 }
 
 /// Whether a pooler has mixed up the prepared statements of its clients.
