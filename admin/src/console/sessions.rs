@@ -48,7 +48,8 @@ pub(super) async fn begin_verified_session(
         insert_session(tx, &hash, (identity, method), replaced, now).await?;
         Ok(true)
     };
-    let is_begun = transact(client, begin).await?;
+    let is_begun =
+        transact(client, begin).await? || find_session(client, token.reveal(), false).await?.is_some();
     Ok(is_begun.then_some(token))
 }
 

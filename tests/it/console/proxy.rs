@@ -66,7 +66,7 @@ async fn a_form_that_is_sent_twice_begins_one_session() {
     let (one, other) = (offered().await, offered().await);
     let (first, second) = tokio::join!(send(&one), send(&one));
     assert_eq!((first.status, first.header("location")), (303, "/"), "{}", body(&first));
-    assert_eq!(first.header("set-cookie"), second.header("set-cookie"));
+    assert_eq!(first.header("set-cookie"), second.header("set-cookie"), "{second:?}");
     let sessions = async || console.world.database.count("SELECT count(*) FROM console_sessions").await;
     assert_eq!(sessions().await, 1);
     let mixed = [one[0].clone(), other[1].clone()];
