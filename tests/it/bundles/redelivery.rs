@@ -100,11 +100,13 @@ async fn a_worker_killed_between_the_two_round_trips_of_a_bundle_applies_none_of
     let killing = async {
         super::until_published(&world.ingests[0], requests.len()).await;
         world.until_depth("events", 0).await;
-        count_is("the bundle's unit waits for the client", "wait_event_type = 'Lock'", 1).await;
         until_equal("the first request is applied", 1, async || {
             database.count("SELECT count(*) FROM event_ledger").await
         })
         .await;
+        // It waits for 200 ms at a time, and this is a new wait.
+        let waits = "wait_event_type = 'Lock' AND query_start > now() - interval '60 ms'";
+        count_is("the bundle's unit waits for the client", waits, 1).await;
         // The first round trip completes on the server, and the worker never gets the result.
         proxies.postgres.stall();
         blocking.batch_execute("COMMIT").await.expect("a commit");
