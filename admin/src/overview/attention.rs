@@ -10,11 +10,11 @@ use common::clock;
 use tokio_postgres::Client;
 
 /// If no program has reported the queues for this long, something is wrong: each reports at least every half minute.
-const UNSEEN: TimeDelta = TimeDelta::minutes(2);
+const UNSEEN: TimeDelta = TimeDelta::minutes(1);
 /// How long messages and events may wait.
 const LATE: TimeDelta = TimeDelta::minutes(1);
 /// The latest minutes that are looked at for refusals, failures and requests that timed out.
-const RECENT: usize = 10;
+pub const RECENT: usize = 10;
 /// Dead-lettered deliveries that are counted.
 const DEAD_MAX: i64 = 1_000;
 /// Minimum number of requests or attempts of which a share is meaningful.
@@ -46,6 +46,53 @@ struct Seen {
     dead: i64,
 }
 
+/// What an agency should look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgencyAttention {
+    /// What is wrong, and what to do, as sentences.
+    pub text: String,
+    /// The page that tells more, below that of the agency.
+    pub page: &'static str,
+}
+
+/// What an agency should look at, by the latest of these minutes: requests that were refused or got no answer in time, and events that
+/// failed. It disappears when nothing of it happens any more. Pure.
+pub fn agency_attention(hour: &[ActivityMinute]) -> Vec<AgencyAttention> {
+    let recent = &hour[hour.len().saturating_sub(RECENT)..];
+    let sum = |count: fn(&ActivityMinute) -> i64| recent.iter().map(count).sum::<i64>();
+    let requests = sum(|minute| minute.accepted + minute.refused);
+    let events = sum(|minute| minute.applied + minute.failed);
+    let [refused, timed_out, failed] =
+        [sum(|minute| minute.refused), sum(|minute| minute.timed_out), sum(|minute| minute.failed)];
+    let all = [
+        (
+            refused,
+            "/refusals",
+            format!(
+                "{refused} of {requests} requests were refused in the last {RECENT} minutes. The page tells why."
+            ),
+        ),
+        (
+            timed_out,
+            "/find",
+            format!(
+                "{timed_out} requests got 503 in the last {RECENT} minutes. Their senders must repeat them."
+            ),
+        ),
+        (
+            failed,
+            "/find",
+            format!(
+                "{failed} of {events} events failed in the last {RECENT} minutes. The response to each names its error."
+            ),
+        ),
+    ];
+    all.into_iter()
+        .filter(|(count, ..)| *count > 0)
+        .map(|(_, page, text)| AgencyAttention { text, page })
+        .collect()
+}
+
 /// What needs the attention of operators now. Reads a few rows, and does not ask the broker.
 pub async fn attention(client: &Client) -> Result<Vec<Attention>, AdminError> {
     let seen = Seen {
@@ -67,8 +114,8 @@ fn find_attention(seen: &Seen) -> Vec<Attention> {
     match newest {
         None => add("ConnectProgramDown", "No worker, dispatcher or ingest has looked at the queues yet: start them, and check their connection to RabbitMQ.".to_owned()),
         Some(at) if seen.now - at > UNSEEN => add("ConnectProgramDown", format!(
-            "No program has looked at the queues for {} minutes: worker, dispatcher and ingest are down, or RabbitMQ cannot be reached. The figures of queues are from that time.",
-            (seen.now - at).num_minutes()
+            "No program has looked at the queues for {}: worker, dispatcher and ingest are down, or RabbitMQ cannot be reached. The figures of queues are from that time.",
+            minutes(seen.now - at)
         )),
         Some(_) => {}
     }
@@ -88,14 +135,14 @@ fn find_attention(seen: &Seen) -> Vec<Attention> {
         add(
             "ConnectOutboxStuck",
             format!(
-                "The oldest outbound event has waited for {} minutes to be fanned out to its subscriptions.",
-                (seen.now - at).num_minutes()
+                "The oldest outbound event has waited for {} to be fanned out to its subscriptions.",
+                minutes(seen.now - at)
             ),
         );
     }
     if let Some(at) = seen.due.filter(|at| seen.now - *at > LATE) {
-        let minutes = (seen.now - at).num_minutes();
-        add("ConnectWebhooksLate", format!("A webhook has been due for {minutes} minutes and was not sent."));
+        let minutes = minutes(seen.now - at);
+        add("ConnectWebhooksLate", format!("A webhook has been due for {minutes} and was not sent."));
     }
     if seen.dead > 0 {
         let (more, dead) = (if seen.dead > DEAD_MAX { "more than " } else { "" }, seen.dead.min(DEAD_MAX));
@@ -111,6 +158,14 @@ fn find_attention(seen: &Seen) -> Vec<Attention> {
     found
 }
 
+/// A time of a minute or more, in whole minutes.
+fn minutes(time: TimeDelta) -> String {
+    match time.num_minutes() {
+        1 => "1 minute".to_owned(),
+        minutes => format!("{minutes} minutes"),
+    }
+}
+
 fn check_queue(seen: &Seen, state: &QueueState, add: &mut impl FnMut(&'static str, String)) {
     let QueueState { queue, ready, consumers, dead, .. } = state;
     let name = queue.as_str();
@@ -122,11 +177,11 @@ fn check_queue(seen: &Seen, state: &QueueState, add: &mut impl FnMut(&'static st
     }
     let since = waiting_since(state, seen.now).filter(|at| seen.now - *at > LATE);
     if let Some(at) = since {
-        let minutes = (seen.now - at).num_minutes();
+        let minutes = minutes(seen.now - at);
         add(
             "ConnectQueueLag",
             format!(
-                "The oldest message in the queue {name} has waited for up to {minutes} min. Messages that wait: {ready}."
+                "The oldest message in the queue {name} has waited for up to {minutes}. Messages that wait: {ready}."
             ),
         );
     }
@@ -253,6 +308,28 @@ mod tests {
             });
         });
         assert_eq!(pressed, ["ConnectBacklogFull"]);
+    }
+
+    #[test]
+    fn an_agency_is_told_what_goes_wrong_until_it_has_recovered() {
+        let mut hour =
+            vec![ActivityMinute { accepted: 5, applied: 9, delivered: 5, ..Default::default() }; 60];
+        assert_eq!(agency_attention(&hour), []);
+        hour[50] = ActivityMinute { refused: 1, failed: 2, timed_out: 3, ..Default::default() };
+        let told = agency_attention(&hour);
+        let texts: Vec<_> =
+            told.iter().map(|one| (one.page, one.text.split(" in the").next().unwrap())).collect();
+        assert_eq!(
+            texts,
+            [
+                ("/refusals", "1 of 46 requests were refused"),
+                ("/find", "3 requests got 503"),
+                ("/find", "2 of 83 events failed")
+            ]
+        );
+        hour.remove(0);
+        hour.push(ActivityMinute::default());
+        assert_eq!(agency_attention(&hour), [], "eleven minutes ago");
     }
 
     #[test]

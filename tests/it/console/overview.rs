@@ -55,18 +55,26 @@ async fn the_last_hour_is_counted_for_each_agency_and_for_all() {
         "<title id=\"attempts-title\">Attempts at webhooks</title>",
     ];
     let page = until_shown(&viewer, "/agencies/acme", &acme).await;
+    assert!(page.contains("1 of 3 events failed in the last 10 minutes"), "{page}");
     assert!(!page.contains("Waiting in"), "queues are the operator's: {page}");
     let rows = between(&page, "<tbody>", "</tbody>").matches("<tr>").count();
     assert_eq!(rows, 60, "a row for each minute");
     let others =
         ["1 accepted and 1 refused in the last hour", "1 applied and 0 failed", "0 delivered and 0 failed"];
-    until_shown(&operator, "/agencies/other", &others).await;
+    let page = until_shown(&operator, "/agencies/other", &others).await;
+    assert!(page.contains("1 of 2 requests were refused in the last 10 minutes"), "{page}");
     let all =
         ["4 accepted and 1 refused in the last hour", "3 applied and 1 failed", "1 delivered and 1 failed"];
     let page = until_shown(&operator, "/", &all).await;
     for queue in ["events", "records", "crm"] {
         assert!(page.contains(&format!("Waiting in {queue}")), "{queue}: {page}");
     }
+
+    for _ in 0..4 {
+        console.world.accept(event("enquiry.submitted").email("ana@example.com")).await;
+    }
+    let failing = "fails: 5 of 5 attempts of the last 10 minutes, the last one with status 500.";
+    until_shown(&viewer, "/agencies/acme", &[failing, &bad.url("/hook")]).await;
 }
 
 #[tokio::test]

@@ -6,9 +6,10 @@ use crate::format::{number, time_or};
 use crate::layout;
 use admin::deliveries::{self, DeliveryQuery};
 use admin::keys::{self, KeyFilter};
-use admin::overview::last_hour as hour_of;
+use admin::overview::{RECENT, agency_attention, last_hour as hour_of};
 use admin::subscriptions::{self, SubscriptionState};
 use admin::tenants;
+use chrono::TimeDelta;
 use common::model::DeliveryState;
 use maud::{Markup, html};
 use warp::reply::Response;
@@ -21,6 +22,9 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
     let active = KeyFilter { is_revoked: Some(false), ..KeyFilter::default() };
     let active = keys::list(view.client(), &tenant.slug, active, u32::MAX).await?.items;
     let receivers = subscriptions::list(view.client(), &tenant.slug, None, u32::MAX).await?.items;
+    let ids: Vec<_> = receivers.iter().map(|receiver| receiver.id).collect();
+    let failing =
+        subscriptions::failing(view.client(), tenant.id, &ids, TimeDelta::minutes(RECENT as i64)).await?;
     let usage = tenants::usage_of_this_month(view.client(), &tenant.slug).await?;
     let failed = DeliveryQuery { state: Some(DeliveryState::DeadLettered), ..DeliveryQuery::default() };
     let failed = deliveries::page(view.client(), tenant.id, &failed, DEAD_READ).await?;
@@ -28,7 +32,20 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
     let is_exhausted = usage.quota.is_some_and(|quota| usage.writes >= quota);
     let newest_use = active.iter().filter_map(|key| key.last_used_at.as_deref()).max();
     let more = if failed.next.is_some() { " or more" } else { "" };
+    let hour = hour_of(view.client(), Some(tenant.id)).await?;
     let mut attention: Vec<Markup> = Vec::new();
+    for receiver in &receivers {
+        let Some(health) = failing.get(&receiver.id) else { continue };
+        attention.push(html! {
+            a href=(view.tenant_path(&format!("/webhooks/{}", receiver.id))) { (receiver.url) }
+            " fails: " (health.attempts - health.succeeded) " of " (health.attempts) " attempts of the last " (RECENT) " minutes"
+            @if let Some((_, why)) = &health.last_failure { ", the last one with " (why) }
+            "."
+        });
+    }
+    for one in agency_attention(&hour) {
+        attention.push(html! { a href=(view.tenant_path(one.page)) { (one.text) } });
+    }
     if !failed.items.is_empty() {
         attention.push(html! {
             a href=(view.tenant_path("/deliveries?state=dead")) { (failed.items.len()) (more) " deliveries were dead-lettered" }
@@ -44,12 +61,13 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
     if active.is_empty() {
         attention.push(html! { a href=(view.tenant_path("/keys")) { "There is no active key" } ": nobody can send events for the agency." });
     }
-    let hour = hour_of(view.client(), Some(tenant.id)).await?;
     let content = html! {
-        @if attention.is_empty() {
-            p.notice { "Nothing needs attention." }
-        } @else {
-            div.alert { p { strong { "Needs attention" } } ul { @for item in &attention { li { (item) } } } }
+        div data-refresh="30" {
+            @if attention.is_empty() {
+                p.notice { "Nothing needs attention." }
+            } @else {
+                div.alert { p { strong { "Needs attention" } } ul { @for item in &attention { li { (item) } } } }
+            }
         }
         ul.cards {
             li { strong { (active.len()) } a href=(view.tenant_path("/keys")) { "active API keys" } p.soft { "Last use: " (time_or(newest_use, "none recorded yet")) } }
