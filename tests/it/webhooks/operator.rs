@@ -72,9 +72,9 @@ async fn what_waits_and_its_age_are_exported() {
     }
     outbound.world.database.execute("UPDATE outbox_pending SET created_at = now() - interval '1 hour'").await;
     // The slots of all tenants are held by a dispatcher that is stuck.
-    let hold =
-        "UPDATE dispatcher_slots SET holder = gen_random_uuid(), leased_until = now() + interval '1 hour'";
-    outbound.world.database.execute(hold).await;
+    let holder = outbound.world.database.connect().await;
+    let hold = "BEGIN; SELECT FROM dispatcher_slots FOR UPDATE";
+    holder.batch_execute(hold).await.expect("nobody has them");
     outbound.world.add_dispatcher().await;
     outbound.until_metric("connect_outbox_pending", &[], 3.0).await;
     let oldest = outbound.world.dispatchers[0].metrics().await.sum("connect_outbox_oldest_seconds", &[]);
@@ -83,7 +83,7 @@ async fn what_waits_and_its_age_are_exported() {
 
     outbound.receiver.hold();
     outbound.receiver.respond("/hooks", Behavior::status(204).held());
-    outbound.world.database.execute("UPDATE dispatcher_slots SET leased_until = now()").await;
+    holder.batch_execute("ROLLBACK").await.expect("a rollback");
     outbound.until_metric("connect_webhook_due", &[], 3.0).await;
     outbound.until_metric("connect_outbox_pending", &[], 0.0).await;
     outbound.until_metric("connect_outbox_oldest_seconds", &[], 0.0).await;

@@ -79,6 +79,19 @@ async fn dispatchers_share_the_slots_and_take_over_those_of_a_killed_one() {
 }
 
 #[tokio::test]
+async fn leases_from_before_the_databases_clock_went_back_have_ended() {
+    let mut outbound = OutboundWorld::without_dispatcher(World::with()).await;
+    let ahead = "now() + interval '1 hour'";
+    let stale = format!(
+        "UPDATE dispatcher_slots SET holder = gen_random_uuid(), leased_until = {ahead};
+         INSERT INTO dispatchers (dispatcher_id, leased_until) VALUES (gen_random_uuid(), {ahead})"
+    );
+    outbound.world.database.execute(&stale).await;
+    outbound.world.add_dispatcher().await;
+    outbound.until_metric("connect_dispatcher_slots", &[("state", "held")], 64.0).await;
+}
+
+#[tokio::test]
 async fn a_stopped_dispatcher_that_comes_back_records_nothing_of_an_earlier_epoch() {
     let outbound = &mut OutboundWorld::start_with(World::with().set("CONNECT_WEBHOOK_TIMEOUT", "600s")).await;
     let subscription = outbound.subscribe("/hooks", &[]).await;
