@@ -150,7 +150,7 @@ CREATE TABLE deliveries (
     state            text        NOT NULL CHECK (state IN ('pending', 'delivered', 'dead', 'dropped')),
     last_error       text,
     PRIMARY KEY (subscription_id, number, tenant_id),
-    CHECK ((state = 'pending') = (next_attempt_at IS NOT NULL))
+    CHECK ((state = 'pending') = (next_attempt_at IS NOT NULL) AND isfinite(next_attempt_at) IS NOT FALSE)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, fillfactor = 60);
 COMMENT ON TABLE  deliveries IS
     'One outbound event on its way to one subscription. Those of a subscription are a log: numbered 1, 2, 3, ... without holes in the order of fan-out (D44).';
@@ -204,12 +204,12 @@ CREATE FUNCTION pending_subscriptions(after_slot smallint, after_subscription uu
             ORDER BY d.slot, d.subscription_id, d.next_attempt_at LIMIT 1
         ) AS next
     )
-    SELECT page.*, s.is_paused
+    SELECT page.*, coalesce(s.is_paused, true)
     FROM (SELECT * FROM walk LIMIT most) AS page
-    CROSS JOIN LATERAL (
+    LEFT JOIN LATERAL (
         SELECT paused_at IS NOT NULL AND removed_at IS NULL AS is_paused FROM subscriptions s
         WHERE s.tenant_id = page.tenant_id AND s.subscription_id = page.subscription_id LIMIT 1
-    ) AS s
+    ) AS s ON true
 $$;
 COMMENT ON FUNCTION pending_subscriptions(smallint, uuid, bigint) IS
     'The next subscriptions after that slot and id which have pending deliveries, at most so many, each with the time of its first one and whether its deliveries wait. It reads two rows for each, whatever waits.';

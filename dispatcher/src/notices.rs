@@ -64,14 +64,9 @@ impl NoticePublisher {
             traceparent: notice.meta.traceparent.clone(),
             body: body.as_bytes(),
         });
-        let messages: Vec<OutgoingMessage<'_>> = messages.collect();
-        let results = publisher.publish(&messages, CONFIRM_WITHIN).await;
-        let confirmed: Vec<&Notice> = notices
-            .iter()
-            .zip(&results)
-            .filter(|(_, result)| result.is_ok())
-            .map(|(notice, _)| notice)
-            .collect();
+        let results = publisher.publish(&messages.collect::<Vec<_>>(), CONFIRM_WITHIN).await;
+        let mut outcomes = results.iter().map(Result::is_ok);
+        let confirmed: Vec<&Notice> = notices.iter().filter(|_| outcomes.next() == Some(true)).collect();
         store::mark_noticed(&self.database, &confirmed).await?;
         if let Some(Err(error)) = results.iter().find(|result| result.is_err()) {
             limited!(FAILED[1], warn, %error, "RabbitMQ did not take notices of dead-lettered deliveries; they are published later");

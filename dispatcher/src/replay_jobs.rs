@@ -50,9 +50,7 @@ impl ReplayJobs {
             // After an error it is the turn of the others.
             *last = job.1;
             match store::replay_batch(&self.database, job).await {
-                Ok(Some((_, Some(state)))) => {
-                    tracing::info!(job = %job.1, state, "replay job ended");
-                }
+                Ok(Some((_, Some(state)))) => tracing::info!(job = %job.1, state, "replay job ended"),
                 Ok(Some((true, None))) => {
                     drop(self.events.send(Event::Woken { outbox: 0, deliveries: true }));
                 }

@@ -10,7 +10,7 @@ use crate::outbox::OutboxTurns;
 use crate::record::RecordQueue;
 use crate::send::DeliverySender;
 use crate::slots::Leases;
-use crate::store::{self, AttemptRecord, Delivery, DueSubscription, FanOutRound, Lease, Read};
+use crate::store::{self, AttemptRecord, Delivery, DueSubscription, FanOutRound, LEFT, Lease, Read};
 use common::db::{Database, TxError};
 use common::outage::Outage;
 use held_slots::HeldSlots;
@@ -255,8 +255,16 @@ impl Dispatch {
             Ok(round) => {
                 FAN_OUT_OUTAGE.report_success();
                 self.outbox.finish(leases, &round.turns);
-                for (delivery, is_read) in round.deliveries {
-                    self.take(leases, delivery, is_read, now);
+                for delivery in round.deliveries {
+                    self.take(leases, delivery, now);
+                }
+                if round.left.len() == LEFT {
+                    self.look_again(now);
+                }
+                for key in round.left {
+                    if self.is_usable(leases, slot_of(key.0)) {
+                        self.due.due(key, slot_of(key.0), now, now);
+                    }
                 }
             }
             Err(error) => {
@@ -309,7 +317,7 @@ impl Dispatch {
                     let is_sendable = !delivery.target.is_paused && !delivery.target.is_removed;
                     let is_last = *left == 0 || !due_in.is_zero();
                     if due_in.is_zero() && !outdated.contains(&(key.1, delivery.number)) {
-                        self.take(leases, delivery, true, now);
+                        self.take(leases, delivery, now);
                     }
                     if is_last && is_sendable && self.is_usable(leases, slot) {
                         self.due.due(key, slot, now + due_in, now);
@@ -325,16 +333,14 @@ impl Dispatch {
     }
 
     /// Attempts a delivery that was read when these leases were held, or leaves it to the database.
-    fn take(&mut self, leases: &[Lease], delivery: Delivery, is_read: bool, now: Instant) {
-        let slot = slot_of(delivery.tenant_id);
-        if !self.is_usable(leases, slot) || delivery.target.is_paused {
+    fn take(&mut self, leases: &[Lease], delivery: Delivery, now: Instant) {
+        let (slot, target) = (slot_of(delivery.tenant_id), &delivery.target);
+        if !self.is_usable(leases, slot) || (target.is_paused && !target.is_removed) {
             return;
         }
         let key = (delivery.tenant_id, delivery.subscription_id);
-        if delivery.target.is_removed {
+        if target.is_removed {
             self.drop_deliveries(delivery.subscription_id, slot);
-        } else if !is_read {
-            self.due.due(key, slot, now, now);
         } else if !self.of.sender.can_send(&delivery) {
             // The rest of its subscription would fail in the same way. It stays due: nothing was sent.
             self.due.block(key.1, now + UNSENDABLE_WAIT);

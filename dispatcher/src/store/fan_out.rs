@@ -10,6 +10,8 @@ use uuid::Uuid;
 pub(crate) const TENANTS: i32 = 16;
 /// Deliveries that one round makes, if no event has more receivers. It limits how long other tenants wait.
 const DELIVERIES: i64 = 1_000;
+/// Subscriptions that a round names because they have deliveries which it does not return. Looks find others.
+pub(crate) const LEFT: usize = 256;
 /// Events of one tenant in a round. Fewer if their deliveries are too many for the round.
 const EVENTS: i64 = 256;
 
@@ -23,19 +25,19 @@ macro_rules! delivery_id {
 common::statements! {
     // One statement is one round trip and one snapshot, and leaves no transaction open if this program stops.
     //
-    // `turn` are the next tenants of each slot that have events, found by a loose index scan; `share` those of them whose events
-    // fit into the round. An event is pending until its row of outbox_pending is deleted here, whatever order events commit in. One
+    // `turn` are the next tenants of each slot that have events, found by a loose index scan, the slots in any order, because a round
+    // may have room for the first ones only; `share` those of them whose events fit into the round. An event is pending until its row of outbox_pending is deleted here, whatever order events commit in. One
     // that another transaction has locked is left to a later round, because other tenants must not wait for it.
     // The row of delivery_numbers is locked until the deliveries are committed. Numbers are assigned by window functions instead
     // of a join, which would compare each delivery with each subscription.
     //
-    // It returns a row for each tenant whose turn it was, and the new deliveries.
+    // It returns a row for each tenant whose turn it was, the first of the new deliveries, and some subscriptions that have more.
     const FAN_OUT = concat!("
     -- deliveries.fan_out
     WITH RECURSIVE lease AS MATERIALIZED (
         ", super::leases!(), "
     ), turn AS (
-        SELECT lease.slot, next.tenant_id, 1 AS place
+        SELECT lease.slot, next.tenant_id, 1 AS place, random() AS rank
         FROM lease
         CROSS JOIN unnest($1::smallint[], $4::uuid[]) AS w (slot, after)
         CROSS JOIN LATERAL (
@@ -44,7 +46,7 @@ common::statements! {
         ) AS next
         WHERE w.slot = lease.slot
         UNION ALL
-        SELECT turn.slot, next.tenant_id, turn.place + 1
+        SELECT turn.slot, next.tenant_id, turn.place + 1, turn.rank
         FROM turn
         CROSS JOIN LATERAL (
             SELECT tenant_id FROM outbox_pending p WHERE p.slot = turn.slot AND p.tenant_id > turn.tenant_id
@@ -53,7 +55,7 @@ common::statements! {
         WHERE turn.place < $5
     ), share AS MATERIALIZED (
         SELECT slot, tenant_id, place, greatest(least($6::bigint, ($7::bigint / sum(receivers) OVER ())::bigint), 1) AS most,
-               sum(receivers) OVER (ORDER BY place, slot) - receivers < $7 AS is_served
+               sum(receivers) OVER (ORDER BY place, rank) - receivers < $7 AS is_served
         FROM turn
         CROSS JOIN LATERAL (
             SELECT greatest(count(*), 1) AS receivers FROM (
@@ -126,9 +128,13 @@ common::statements! {
                row_number() OVER (ORDER BY number, subscription_id) <= $8 AS is_sent
         FROM inserted
     )
-    SELECT ", super::delivery_columns!(), ", NULL::smallint AS slot, d.is_sent, NULL::boolean, NULL::bigint
-    FROM (SELECT * FROM sent WHERE is_sent OR is_last) AS d
+    SELECT ", super::delivery_columns!(), ", NULL::smallint AS slot, true, NULL::boolean, NULL::bigint
+    FROM (SELECT * FROM sent WHERE is_sent) AS d
     ", super::joined_to_delivery!(), "
+    UNION ALL
+    (SELECT tenant_id, subscription_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+            NULL, false, NULL, NULL
+     FROM sent WHERE is_last AND NOT is_sent LIMIT $9)
     UNION ALL
     SELECT tenant_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
            slot, bool_or(is_served), bool_or(is_last), min(most) - count(row)
@@ -144,8 +150,10 @@ common::statements! {
 #[derive(Debug)]
 pub(crate) struct FanOutRound {
     pub turns: Vec<SlotTurn>,
-    /// New deliveries, each with whether it was read completely; of others at least the last one of each subscription.
-    pub deliveries: Vec<(Delivery, bool)>,
+    /// The first of the new deliveries.
+    pub deliveries: Vec<Delivery>,
+    /// Tenants and subscriptions that have more of them, at most [`LEFT`].
+    pub left: Vec<(Uuid, Uuid)>,
 }
 
 /// What remains in a slot.
@@ -183,21 +191,22 @@ pub(crate) async fn fan_out(
     let rows: Vec<Row> = query_in_time(
         database,
         FAN_OUT,
-        &[&numbers, &epochs, &dispatcher, &after, &TENANTS, &EVENTS, &DELIVERIES, &sent],
+        &[&numbers, &epochs, &dispatcher, &after, &TENANTS, &EVENTS, &DELIVERIES, &sent, &(LEFT as i64)],
     )
     .await?;
-    let (mut deliveries, mut tenants) = (Vec::new(), BTreeMap::<i16, Vec<TenantTurn>>::new());
+    let (mut deliveries, mut left, mut tenants) = (vec![], vec![], BTreeMap::<i16, Vec<TenantTurn>>::new());
     for row in rows {
         match row.try_get(16)? {
-            None => deliveries.push((Delivery::read(&row)?, row.try_get(17)?)),
+            None if row.try_get(17)? => deliveries.push(Delivery::read(&row)?),
+            None => left.push((row.try_get(0)?, row.try_get(1)?)),
             Some(slot) => tenants.entry(slot).or_default().push(tenant_turn(&row)?),
         }
     }
-    deliveries.sort_unstable_by_key(|(delivery, _)| delivery.number);
+    deliveries.sort_unstable_by_key(|delivery| delivery.number);
     let turn = |(lease, after): &(Lease, Uuid)| {
         slot_turn(lease.slot, *after, tenants.remove(&lease.slot).unwrap_or_default())
     };
-    Ok(FanOutRound { turns: slots.iter().map(turn).collect(), deliveries })
+    Ok(FanOutRound { turns: slots.iter().map(turn).collect(), deliveries, left })
 }
 
 fn tenant_turn(row: &Row) -> Result<TenantTurn, tokio_postgres::Error> {

@@ -135,6 +135,27 @@ async fn thousands_of_unresponsive_receivers_with_more_added_delay_no_new_one_of
     outbound.assert_numbers_have_no_holes().await;
 }
 
+#[tokio::test]
+async fn an_agency_whose_every_event_fills_a_round_delays_no_agency_of_another_slot() {
+    let outbound = OutboundWorld::without_dispatcher(World::with()).await;
+    outbound.insert_subscriptions(1_000, "/large").await;
+    outbound.insert_outbox_events(300, "lead.assigned").await;
+    // Whatever the slot of the large one is, some of these are behind it.
+    for number in 0..8 {
+        let (tenant, path) = (format!("small-{number}"), format!("/small/{number}"));
+        outbound.world.add_tenant(&tenant).await;
+        outbound.subscribe_of(&tenant, &outbound.receiver.url_by_name(&path), &[]).await;
+        outbound.insert_outbox_events_of(&tenant, 1, "lead.assigned").await;
+    }
+    let mut outbound = outbound;
+    outbound.world.add_dispatcher().await;
+    for number in 0..8 {
+        outbound.receiver.wait_for_at(&format!("/small/{number}"), 1).await;
+    }
+    let left = outbound.world.database.count("SELECT count(*) FROM outbox_pending").await;
+    assert!(left > 0, "all events of the large one were fanned out first");
+}
+
 /// A session that has changed rows of acme and not committed, as an erasure or an operator does.
 async fn lock(outbound: &OutboundWorld, change: &str) -> Client {
     let session = outbound.world.database.connect().await;
