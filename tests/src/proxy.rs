@@ -13,6 +13,8 @@ struct ConnectionFaults {
     stalled: bool,
     /// Bytes of each client that pass before its connection stalls.
     stalled_after: Option<usize>,
+    /// Bytes of every second connection are held back.
+    half_stalled: bool,
     /// Bytes of the server are held back.
     replies_stalled: bool,
     /// New connections are reset at once.
@@ -67,6 +69,11 @@ impl Proxy {
         self.faults.send_modify(|faults| (faults.stalled, faults.replies_stalled) = (true, true));
     }
 
+    /// Holds back all bytes of every second connection, of those that are open and of new ones.
+    pub fn stall_half(&self) {
+        self.faults.send_modify(|faults| faults.half_stalled = true);
+    }
+
     /// Holds back what a client sends after this many bytes, of each connection.
     pub fn stall_after(&self, bytes: usize) {
         self.faults.send_modify(|faults| faults.stalled_after = Some(bytes));
@@ -92,17 +99,24 @@ async fn accept(
     mut faults: watch::Receiver<ConnectionFaults>,
 ) {
     let listener = TcpListener::from_std(listener).expect("a listener of this runtime");
+    let mut is_second = false;
     loop {
         tokio::select! {
             changed = faults.changed() => if changed.is_err() { return },
             connection = listener.accept() => if let Ok((client, _)) = connection {
-                tokio::spawn(serve(client, server.clone(), faults.clone()));
+                is_second = !is_second;
+                tokio::spawn(serve(client, server.clone(), faults.clone(), is_second));
             },
         }
     }
 }
 
-async fn serve(mut client: TcpStream, server: String, faults: watch::Receiver<ConnectionFaults>) {
+async fn serve(
+    mut client: TcpStream,
+    server: String,
+    faults: watch::Receiver<ConnectionFaults>,
+    is_second: bool,
+) {
     let ConnectionFaults { refusing, resets, .. } = *faults.borrow();
     if refusing {
         return drop(client.set_zero_linger());
@@ -115,9 +129,13 @@ async fn serve(mut client: TcpStream, server: String, faults: watch::Receiver<Co
         tokio::select! {
             _ = watching.wait_for(|faults| faults.resets != resets) => true,
             () = pump(from_client, to_server, faults.clone(), |faults, passed| {
-                faults.stalled || faults.stalled_after.is_some_and(|most| passed > most)
+                faults.stalled
+                    || (faults.half_stalled && is_second)
+                    || faults.stalled_after.is_some_and(|most| passed > most)
             }) => false,
-            () = pump(from_server, to_client, faults, |faults, _| faults.replies_stalled) => false,
+            () = pump(from_server, to_client, faults, |faults, _| {
+                faults.replies_stalled || (faults.half_stalled && is_second)
+            }) => false,
         }
     };
     if was_reset {
@@ -131,7 +149,7 @@ async fn pump(
     mut from: ReadHalf<'_>,
     mut to: WriteHalf<'_>,
     mut faults: watch::Receiver<ConnectionFaults>,
-    is_stalled: fn(&ConnectionFaults, usize) -> bool,
+    is_stalled: impl Fn(&ConnectionFaults, usize) -> bool,
 ) {
     let mut buffer = [0; 16 * 1024];
     let mut passed = 0;

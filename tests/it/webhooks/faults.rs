@@ -119,6 +119,22 @@ async fn a_worker_killed_in_a_burst_loses_no_webhook() {
 }
 
 #[tokio::test]
+async fn a_dispatcher_of_which_half_of_the_connections_hang_delivers_everything() {
+    const COUNT: usize = 300;
+    let outbound = OutboundWorld::start_with(World::with().through_proxies().workers(0)).await;
+    outbound.subscribe("/hooks", &[]).await;
+    outbound.insert_outbox_events(COUNT, "lead.assigned").await;
+    outbound.receiver.wait_for_at("/hooks", COUNT).await;
+    outbound.world.proxies().postgres.stall_half();
+    for round in 2..5 {
+        outbound.insert_outbox_events(COUNT, "lead.assigned").await;
+        outbound.receiver.wait_for_at("/hooks", round * COUNT).await;
+    }
+    outbound.until_deliveries("delivered", 4 * i64::try_from(COUNT).expect("few")).await;
+    outbound.assert_numbers_have_no_holes().await;
+}
+
+#[tokio::test]
 async fn a_broker_crash_in_a_burst_loses_no_webhook() {
     let broker = Broker::start().await;
     let mut outbound = OutboundWorld::start_with(World::with().on_broker(broker.url())).await;
