@@ -19,6 +19,8 @@ pub const RECENT: usize = 10;
 const DEAD_MAX: i64 = 1_000;
 /// Minimum number of requests or attempts of which a share is meaningful.
 const SHARE_OF: i64 = 20;
+/// Attempts at webhooks that fail before an agency is told.
+const ATTEMPTS: i64 = 5;
 
 /// The runbook's section about requests that get 503 `processing_timeout`.
 pub(crate) const TIMED_OUT_SECTION: &str = "Events are late";
@@ -46,6 +48,9 @@ struct Seen {
     dead: i64,
 }
 
+/// The page of an agency that tells more about failed attempts at webhooks.
+pub const RECEIVERS_PAGE: &str = "/webhooks";
+
 /// What an agency should look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgencyAttention {
@@ -55,8 +60,8 @@ pub struct AgencyAttention {
     pub page: &'static str,
 }
 
-/// What an agency should look at, by the latest of these minutes: requests that were refused or got no answer in time, and events that
-/// failed. It disappears when nothing of it happens any more. Pure.
+/// What an agency should look at, by the latest of these minutes: requests that were refused or got no answer in time, events that
+/// failed, and attempts at webhooks. It disappears when nothing of it happens any more. Pure.
 pub fn agency_attention(hour: &[ActivityMinute]) -> Vec<AgencyAttention> {
     let recent = &hour[hour.len().saturating_sub(RECENT)..];
     let sum = |count: fn(&ActivityMinute) -> i64| recent.iter().map(count).sum::<i64>();
@@ -64,6 +69,9 @@ pub fn agency_attention(hour: &[ActivityMinute]) -> Vec<AgencyAttention> {
     let events = sum(|minute| minute.applied + minute.failed);
     let [refused, timed_out, failed] =
         [sum(|minute| minute.refused), sum(|minute| minute.timed_out), sum(|minute| minute.failed)];
+    let (undelivered, delivered) = (sum(|minute| minute.undelivered), sum(|minute| minute.delivered));
+    let attempts = undelivered + delivered;
+    let failing = if undelivered < ATTEMPTS { 0 } else { undelivered };
     let all = [
         (
             refused,
@@ -85,6 +93,11 @@ pub fn agency_attention(hour: &[ActivityMinute]) -> Vec<AgencyAttention> {
             format!(
                 "{failed} of {events} events failed in the last {RECENT} minutes. The response to each names its error."
             ),
+        ),
+        (
+            failing,
+            RECEIVERS_PAGE,
+            format!("{failing} of {attempts} attempts at webhooks failed in the last {RECENT} minutes."),
         ),
     ];
     all.into_iter()
@@ -327,6 +340,8 @@ mod tests {
                 ("/find", "2 of 83 events failed")
             ]
         );
+        hour[50].undelivered = 5;
+        assert!(agency_attention(&hour)[3].text.starts_with("5 of 50 attempts at webhooks failed"));
         hour.remove(0);
         hour.push(ActivityMinute::default());
         assert_eq!(agency_attention(&hour), [], "eleven minutes ago");

@@ -7,7 +7,7 @@ mod attention;
 
 pub use crate::store::activity::{ActivityMinute, QueueState};
 use crate::{AdminError, store};
-pub use attention::{AgencyAttention, Attention, RECENT, agency_attention, attention};
+pub use attention::{AgencyAttention, Attention, RECEIVERS_PAGE, RECENT, agency_attention, attention};
 pub(crate) use attention::{TIMED_OUT_SECTION, timed_out_requests};
 use chrono::{DateTime, DurationRound as _, TimeDelta, Utc};
 use common::broker::Queue;

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use tokio_postgres::{Client, Row};
 use uuid::Uuid;
 
-/// What the attempts of a receiver show: of events of the last 24 hours, and of at most [`HEALTH_DELIVERIES`] deliveries.
+/// What the attempts of a receiver show, of some time and of some of its newest deliveries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceiverHealth {
     /// Number of attempts.

@@ -6,7 +6,7 @@ use crate::format::{number, time_or};
 use crate::layout;
 use admin::deliveries::{self, DeliveryQuery};
 use admin::keys::{self, KeyFilter};
-use admin::overview::{RECENT, agency_attention, last_hour as hour_of};
+use admin::overview::{RECEIVERS_PAGE, RECENT, agency_attention, last_hour as hour_of};
 use admin::subscriptions::{self, SubscriptionState};
 use admin::tenants;
 use chrono::TimeDelta;
@@ -43,7 +43,8 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
             "."
         });
     }
-    for one in agency_attention(&hour) {
+    // Receivers that are told by name need not be told again.
+    for one in agency_attention(&hour).iter().filter(|one| failing.is_empty() || one.page != RECEIVERS_PAGE) {
         attention.push(html! { a href=(view.tenant_path(one.page)) { (one.text) } });
     }
     if !failed.items.is_empty() {
