@@ -1,9 +1,9 @@
 //! Erasing a person (D32).
 //!
 //! The rows are deleted in one transaction. It deletes what may be many rows first, and then takes the lock that excludes the tenant's
-//! units of work, for the rest and for what was added meanwhile: a unit that began before has committed
-//! what it knew of the person, which is deleted as well, and one that begins afterwards finds nobody. An event that is older than the
-//! erasure is refused by the hashes that remain. Dead letters follow after the commit; another run finds those that appear later.
+//! units of work, for the rest and for what was added meanwhile: a unit that began before has committed what it knew of the person,
+//! which is deleted as well, and one that begins afterwards finds nobody. An event that is older than the erasure is refused by the
+//! hashes that remain. Dead letters follow after the commit; another run finds those that appear later.
 
 use super::dead_letters::{self, MessageMatcher};
 use super::{IdentityHashes, Person, PersonParameters, parse};
@@ -110,6 +110,9 @@ async fn erase_rows(
         let hashes = person.hashes(&key(tx, master_keys).await?, erased_at);
         remove_streams(tx, &mut person, &mut removed).await?;
         remove_rows(tx, &person, |table| !table.is_stream(), &mut removed).await?;
+        // Last: ingest waits for such an entry when its request is repeated.
+        person.idempotency_keys.extend(known.idempotency_keys);
+        people::forget_idempotency_keys(tx, &person).await?;
         person.deliveries.extend(known.deliveries);
         store_receipt(tx, &person, &hashes, erased_at, &removed).await?;
         record(tx, actor, AuditAction::EraseClient, &id.to_string(), Some(tenant)).await
@@ -126,7 +129,6 @@ async fn remove_streams(
     people::forget_pending(tx, person).await?;
     people::find_deliveries(tx, person).await?;
     *removed.entry("deliveries").or_default() += people::drop_deliveries(tx, person).await?;
-    people::forget_idempotency_keys(tx, person).await?;
     remove_rows(tx, person, PersonTable::is_stream, removed).await
 }
 
