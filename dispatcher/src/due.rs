@@ -12,6 +12,7 @@
 mod turns;
 
 use crate::store::{Delivery, Read};
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -27,7 +28,7 @@ const READ_AHEAD: usize = 7;
 const HELD: usize = 4;
 /// A response within this time is prompt. An attempt that takes longer counts as slow before it has ended.
 const PROMPT: Duration = Duration::from_millis(250);
-/// Subscriptions that are known. Those beyond are found by looks.
+/// Subscriptions that are known. Those beyond are found by looks: first of all those that are not due yet.
 const KNOWN_MAX: usize = 20_000;
 /// How long an idle receiver is remembered as prompt.
 const FORGET_AFTER: Duration = Duration::from_secs(600);
@@ -150,8 +151,8 @@ impl DueDeliveries {
 
     /// Notes that a delivery of the subscription, which this program does not have, is due at that time.
     pub(crate) fn due(&mut self, (tenant, subscription): (Uuid, Uuid), slot: i16, at: Instant, now: Instant) {
-        let known = self.receivers.len();
-        if known >= KNOWN_MAX && !self.receivers.contains_key(&subscription) {
+        let is_full = self.receivers.len() >= KNOWN_MAX && !self.receivers.contains_key(&subscription);
+        if is_full && (at > now || !self.forget_latest()) {
             return;
         }
         let receiver = self.receivers.entry(subscription).or_insert_with(|| Receiver::new(tenant, slot, now));
@@ -168,6 +169,14 @@ impl DueDeliveries {
         self.give_turn(subscription, now);
     }
 
+    /// Forgets the subscription whose next delivery is due last, until a look finds it. Returns whether there is room now.
+    fn forget_latest(&mut self) -> bool {
+        let Some((_, latest)) = self.later.pop_last() else { return false };
+        let Entry::Occupied(mut receiver) = self.receivers.entry(latest) else { return false };
+        receiver.get_mut().due_at = None;
+        receiver.get().is_idle() && receiver.remove().held.is_empty()
+    }
+
     /// Does not read the subscription before that time: its deliveries cannot be sent.
     pub(crate) fn block(&mut self, subscription: Uuid, until: Instant) {
         if let Some(receiver) = self.receivers.get_mut(&subscription) {
@@ -179,8 +188,7 @@ impl DueDeliveries {
     /// is left to the database. Nothing happens if this program has it already.
     pub(crate) fn offer(&mut self, delivery: Delivery, slot: i16, now: Instant) -> Option<Started> {
         let (tenant, subscription) = (delivery.tenant_id, delivery.subscription_id);
-        self.receivers.entry(subscription).or_insert_with(|| Receiver::new(tenant, slot, now));
-        let receiver = self.receivers.get_mut(&subscription)?;
+        let receiver = self.receivers.entry(subscription).or_insert_with(|| Receiver::new(tenant, slot, now));
         receiver.last_used = now;
         if receiver.held.contains_key(&delivery.number) {
             return None;

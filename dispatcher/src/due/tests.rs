@@ -208,6 +208,19 @@ fn memory_is_bounded() {
 }
 
 #[test]
+fn what_is_due_takes_the_place_of_what_is_due_last() {
+    let mut fixture = Fixture::new(8);
+    for subscription in 0..KNOWN_MAX as u64 {
+        let later = fixture.now + Duration::from_secs(9 + subscription);
+        fixture.due.due((id(1), id(subscription.into())), SLOT, later, fixture.now);
+    }
+    fixture.due.due((id(2), id(u128::MAX)), SLOT, fixture.now, fixture.now);
+    let known = |fixture: &Fixture, subscription| fixture.due.receivers.contains_key(&id(subscription));
+    assert!(known(&fixture, u128::MAX) && known(&fixture, 0) && !known(&fixture, KNOWN_MAX as u128 - 1));
+    assert_eq!(fixture.due.receivers.len(), KNOWN_MAX);
+}
+
+#[test]
 fn deliveries_that_cannot_be_recorded_count_as_attempts_of_their_tenant_until_they_are_released() {
     let mut fixture = Fixture::new(30);
     fixture.make_prompt(1, 11);
