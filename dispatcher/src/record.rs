@@ -91,15 +91,13 @@ impl Recorder {
             ..record
         };
         let batch: Vec<AttemptRecord> = batch.into_iter().map(since_end).collect();
-        match self.record(&batch).await {
-            Ok(locked) => self.tell(batch, &locked, now),
-            // One of them is refused. The others are recorded all the same.
-            Err(_) => {
-                for one in batch {
-                    let locked = self.record_alone(&one).await;
-                    self.tell(vec![one], &locked, now);
-                }
-            }
+        if let Ok(locked) = self.record(&batch).await {
+            return self.tell(batch, &locked, now);
+        }
+        // One of them is refused. The others are recorded all the same.
+        for one in batch {
+            let locked = self.record_alone(&one).await;
+            self.tell(vec![one], &locked, now);
         }
     }
 
@@ -120,10 +118,8 @@ impl Recorder {
 
     /// A result that the database refuses is replaced by one that says so.
     async fn record_alone(&self, record: &AttemptRecord) -> HashSet<usize> {
-        let error = match self.record(std::slice::from_ref(record)).await {
-            Ok(locked) => return locked,
-            Err(error) => error,
-        };
+        let recorded = self.record(std::slice::from_ref(record)).await;
+        let Err(error) = recorded else { return recorded.unwrap_or_default() };
         let delivery_id = record.delivery_id;
         limited!(UNRECORDED[0], error, %delivery_id, %error, "recording the result of an attempt failed; dead-lettering the delivery");
         let instead = AttemptRecord {

@@ -63,10 +63,9 @@ impl ReplayJobs {
             }
         }
         if has_more {
-            pause = Duration::ZERO;
-        } else {
-            *last = Uuid::nil();
+            return Ok(Duration::ZERO);
         }
+        *last = Uuid::nil();
         Ok(pause)
     }
 }

@@ -34,8 +34,8 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(3);
 const TIDY_INTERVAL: Duration = Duration::from_millis(100);
 /// Rounds of the fan-out at a time, of different slots: a round that is full delays other tenants little.
 const ROUNDS: usize = 2;
-/// New deliveries that a round of the fan-out returns completely. Its transaction ends when everything is sent, so the reply must
-/// fit into the buffers of a connection: this program may be stopped, and others wait for the transaction to take its slots.
+/// New deliveries that a round of the fan-out returns completely. Its transaction ends when everything is sent, so the reply
+/// should fit into the buffers of a connection: this program may be stopped, and others wait for the transaction to take its slots.
 const RETURNED: usize = 64;
 /// Reads of due deliveries at a time, and subscriptions of one.
 const READS: usize = 2;
@@ -258,8 +258,8 @@ impl Dispatch {
                 for delivery in round.deliveries {
                     self.take(leases, delivery, now);
                 }
-                if round.left.len() == LEFT {
-                    self.look_again(now);
+                if round.left.len() == LEFT && !self.look.is_running {
+                    self.look.at = now;
                 }
                 for key in round.left {
                     if self.is_usable(leases, slot_of(key.0)) {

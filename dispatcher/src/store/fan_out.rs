@@ -26,8 +26,9 @@ common::statements! {
     // One statement is one round trip and one snapshot, and leaves no transaction open if this program stops.
     //
     // `turn` are the next tenants of each slot that have events, found by a loose index scan, the slots in any order, because a round
-    // may have room for the first ones only; `share` those of them whose events fit into the round. An event is pending until its row of outbox_pending is deleted here, whatever order events commit in. One
-    // that another transaction has locked is left to a later round, because other tenants must not wait for it.
+    // may have room for the first ones only; `share` those of them whose events fit into the round. An event is pending until its
+    // row of outbox_pending is deleted here, whatever order events commit in. One that another transaction has locked is left to a
+    // later round, because other tenants must not wait for it. Tenants take turns among the deliveries that are returned, too.
     // The row of delivery_numbers is locked until the deliveries are committed. Numbers are assigned by window functions instead
     // of a join, which would compare each delivery with each subscription.
     //
@@ -66,8 +67,10 @@ common::statements! {
         SELECT share.slot, share.tenant_id, pending.row
         FROM share
         CROSS JOIN LATERAL (
-            SELECT p.ctid AS row FROM outbox_pending p WHERE p.slot = share.slot AND p.tenant_id = share.tenant_id
-            ORDER BY event_id LIMIT share.most FOR UPDATE SKIP LOCKED
+            SELECT ctid AS row FROM outbox_pending WHERE ctid = ANY(ARRAY(
+                SELECT ctid FROM outbox_pending p WHERE p.slot = share.slot AND p.tenant_id = share.tenant_id
+                ORDER BY event_id LIMIT share.most
+            )) FOR UPDATE SKIP LOCKED
         ) AS pending
         WHERE share.is_served
     ), taken AS (
@@ -120,21 +123,20 @@ common::statements! {
         CROSS JOIN LATERAL (
             SELECT substring(uuid_send(event_id) FOR 6)
                    || substring(sha256(uuid_send(event_id) || uuid_send(subscription_id)) FOR 10) AS bytes
-        ) AS id
-        WHERE event_id IS NOT NULL
+        ) AS id WHERE event_id IS NOT NULL
         RETURNING tenant_id, subscription_id, number, delivery_id, event_id, attempts, attempts_before
-    ), sent AS (
+    ), ranked AS (
         SELECT *, number = max(number) OVER (PARTITION BY subscription_id) AS is_last,
-               row_number() OVER (ORDER BY number, subscription_id) <= $8 AS is_sent
-        FROM inserted
+               row_number() OVER (PARTITION BY tenant_id ORDER BY number, subscription_id) AS rank FROM inserted
+    ), sent AS (
+        SELECT *, row_number() OVER (ORDER BY rank) <= $8 AS is_sent FROM ranked
     )
     SELECT ", super::delivery_columns!(), ", NULL::smallint AS slot, true, NULL::boolean, NULL::bigint
     FROM (SELECT * FROM sent WHERE is_sent) AS d
     ", super::joined_to_delivery!(), "
     UNION ALL
     (SELECT tenant_id, subscription_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-            NULL, false, NULL, NULL
-     FROM sent WHERE is_last AND NOT is_sent LIMIT $9)
+            NULL, false, NULL, NULL FROM sent WHERE is_last AND NOT is_sent ORDER BY rank LIMIT $9)
     UNION ALL
     SELECT tenant_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
            slot, bool_or(is_served), bool_or(is_last), min(most) - count(row)

@@ -6,8 +6,8 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 common::statements! {
-    // Leases are compared with the clock of the database only. One that ends later than any was given for is from before that clock
-    // went back, and has ended. The rows of dispatchers that have ended are removed.
+    // Leases are compared with the clock of the database only. One that ends twice as late as it was given for is from before that
+    // clock went back, and has ended. The rows of dispatchers that have ended are removed.
     const RENEW = "
     -- slots.renew
     WITH own AS (
@@ -24,15 +24,14 @@ common::statements! {
     UNION ALL
     SELECT NULL, 1 + count(*)
     FROM (SELECT dispatcher_id, leased_until FROM dispatchers ORDER BY dispatcher_id LIMIT 1000) AS d
-    WHERE leased_until > now() AND leased_until <= now() + interval '5 s' AND dispatcher_id <> $1";
+    WHERE leased_until > now() AND leased_until < now() + interval '10 s' AND dispatcher_id <> $1";
 
     // Slots whose former holder still commits are left to the next time.
     const TAKE = "
     -- slots.take
     UPDATE dispatcher_slots SET holder = $1, epoch = epoch + 1, leased_until = now() + interval '5 s'
     WHERE ctid = ANY(ARRAY(
-        SELECT ctid FROM dispatcher_slots
-        WHERE holder IS NULL OR leased_until < now() OR leased_until > now() + interval '5 s'
+        SELECT ctid FROM dispatcher_slots WHERE holder IS NULL OR leased_until < now() OR leased_until > now() + interval '10 s'
         ORDER BY random() LIMIT $2::bigint FOR UPDATE SKIP LOCKED
     ))
     RETURNING slot, epoch";

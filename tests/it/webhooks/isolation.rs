@@ -147,6 +147,10 @@ async fn an_agency_whose_every_event_fills_a_round_delays_no_agency_of_another_s
         outbound.subscribe_of(&tenant, &outbound.receiver.url_by_name(&path), &[]).await;
         outbound.insert_outbox_events_of(&tenant, 1, "lead.assigned").await;
     }
+    // Their subscriptions are old.
+    let numbers = "INSERT INTO delivery_numbers SELECT tenant_id, subscription_id, 50000 FROM subscriptions
+        JOIN tenants USING (tenant_id) WHERE slug LIKE 'small%'";
+    outbound.world.database.execute(numbers).await;
     let mut outbound = outbound;
     outbound.world.add_dispatcher().await;
     for number in 0..8 {
