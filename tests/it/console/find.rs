@@ -106,3 +106,18 @@ async fn an_event_is_found_by_its_trace_whoever_has_begun_it() {
     let page = viewer.page(&format!("/agencies/acme/find?id={trace}")).await;
     assert!(page.contains("traced-1") && page.contains("traced-2") && !page.contains("untraced"), "{page}");
 }
+
+#[tokio::test]
+async fn enquiries_of_a_campaign_are_found_as_it_was_sent_and_trimmed() {
+    let console = ConsoleWorld::shared().await;
+    let of = |campaign: &str| json!({"attribution": {"campaign": campaign}});
+    for (campaign, email) in [(" spring", "ana@example.com"), ("autumn", "bo@example.com")] {
+        let event = event("enquiry.submitted").email(email).payload(of(campaign));
+        console.world.accept(event).await;
+    }
+    let viewer = console.viewer().await;
+    for (sent, expected) in [("+spring", true), ("+autumn+", true), ("spring", false), ("+winter", false)] {
+        let page = viewer.page(&format!("/agencies/acme/pipeline?campaign={sent}")).await;
+        assert_eq!(page.contains("ENQ-"), expected, "{sent}: {page}");
+    }
+}
