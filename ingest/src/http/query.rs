@@ -69,6 +69,8 @@ mod tests {
             "email=%00",
             "%ff=1",
             "email=a&email=a",
+            "email=ana+goa@example.com",
+            "%65mail=ana+goa@example.com",
         ] {
             assert!(matches!(both(query), Err(Refusal::InvalidRequest(_))), "{query}");
         }
