@@ -84,9 +84,14 @@ impl Broker {
 
     /// Runs `rabbitmqctl` on it and returns what it prints.
     pub async fn control_output(&self, arguments: &[&str]) -> String {
+        self.try_control(arguments).await.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The same for a node that may not respond: what it prints, or what it says of its failure.
+    async fn try_control(&self, arguments: &[&str]) -> Result<String, String> {
         let directory = self.0.directory.to_string_lossy();
         let all = ["rabbitmqctl", &directory].into_iter().chain(arguments.iter().copied());
-        self.0.script(all.map(str::to_owned).collect()).await
+        self.0.try_script(all.map(str::to_owned).collect()).await
     }
 }
 
@@ -166,10 +171,14 @@ impl Server {
         self.script(vec![format!("{verb}-{}", self.kind), directory, argument.to_owned()]).await
     }
 
-    /// Runs the script on another thread, so that the test's runtime is not blocked.
     async fn script(&self, arguments: Vec<String>) -> String {
-        let run = move || services::run_script(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
-        tokio::task::spawn_blocking(run).await.expect("the script succeeds")
+        self.try_script(arguments).await.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Runs the script on another thread, so that the test's runtime is not blocked.
+    async fn try_script(&self, arguments: Vec<String>) -> Result<String, String> {
+        let run = move || services::try_script(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        tokio::task::spawn_blocking(run).await.expect("no panic")
     }
 }
 

@@ -64,13 +64,20 @@ pub(crate) fn stop_with_this_process(directory: &Path) {
     std::mem::forget(watcher);
 }
 
-/// Runs the script and returns its standard output.
+/// Runs the script and returns its standard output. Panics if it fails.
 pub(crate) fn run_script(arguments: &[&str]) -> String {
+    try_script(arguments).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Runs the script and returns its standard output, or what it says of its failure.
+pub(crate) fn try_script(arguments: &[&str]) -> Result<String, String> {
     let output =
         Command::new(script()).args(arguments).stdin(Stdio::null()).output().expect("the script runs");
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "services.sh {arguments:?}: {errors}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    if !output.status.success() {
+        return Err(format!("services.sh {arguments:?}: {errors}"));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// The value of a printed line `NAME=value`.

@@ -3,8 +3,6 @@
 use super::{Broker, Server};
 use crate::services;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
-use tokio::sync::{Mutex, MutexGuard};
 
 /// The number of nodes.
 const NODES: usize = 3;
@@ -15,20 +13,15 @@ pub struct BrokerCluster {
     /// The nodes, in the order of their start.
     pub nodes: Vec<Broker>,
     directory: PathBuf,
-    /// One cluster at a time: on a machine with few processors the nodes of two would miss each other's heartbeats.
-    _alone: MutexGuard<'static, ()>,
 }
 
 impl BrokerCluster {
-    /// Starts the nodes one after the other, with empty data directories.
+    /// Starts the nodes one after the other, with empty data directories. One cluster at a time: on a machine with few processors
+    /// the nodes of two would miss each other's heartbeats.
     pub async fn start() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        static ALONE: Mutex<()> = Mutex::const_new(());
-        let alone = ALONE.lock().await;
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let directory = services::server_directory(&format!("cluster{number}"));
+        let directory = services::server_directory("cluster");
         services::stop_with_this_process(&directory);
-        let mut cluster = Self { nodes: Vec::new(), directory, _alone: alone };
+        let mut cluster = Self { nodes: Vec::new(), directory };
         for number in 1..=NODES {
             let directory = cluster.directory.join(format!("node-{number}"));
             let mut node = Server { kind: "rabbitmq", directory, url: String::new(), disk: None };
@@ -62,15 +55,15 @@ impl BrokerCluster {
     }
 
     /// Whether RabbitMQ runs on a node. It does not on one that paused itself.
-    pub async fn is_running(&self, node: usize) -> bool {
-        self.nodes[node].control_output(&["eval", "rabbit:is_running()."]).await.trim() == "true"
+    pub async fn is_running(&self, node: usize) -> Result<bool, String> {
+        Ok(self.nodes[node].try_control(&["eval", "rabbit:is_running()."]).await?.trim() == "true")
     }
 
-    /// The queues that begin with `prefix`, as the node `asked` sees them.
-    pub async fn queues(&self, asked: usize, prefix: &str) -> Vec<ClusterQueue> {
-        let columns = ["--silent", "list_queues", "name", "leader", "members", "online"];
-        let output = self.nodes[asked].control_output(&columns).await;
-        output.lines().filter(|line| line.starts_with(prefix)).map(ClusterQueue::parse).collect()
+    /// The queues that begin with `prefix`, as the node `asked` sees them. An error while it cannot say, because it waits for another.
+    pub async fn queues(&self, asked: usize, prefix: &str) -> Result<Vec<ClusterQueue>, String> {
+        let columns = ["--silent", "--timeout", "20", "list_queues", "name", "leader", "members", "online"];
+        let output = self.nodes[asked].try_control(&columns).await?;
+        Ok(output.lines().filter(|line| line.starts_with(prefix)).map(ClusterQueue::parse).collect())
     }
 }
 
