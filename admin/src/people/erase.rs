@@ -1,12 +1,13 @@
-//! Erasing a person (D32).
+//! Erasing a person (D32), in steps that are committed one by one, so that none holds its locks for long.
 //!
-//! The rows are deleted in one transaction. It deletes what may be many rows first, and then takes the lock that excludes the tenant's
-//! units of work, for the rest and for what was added meanwhile: a unit that began before has committed what it knew of the person,
-//! which is deleted as well, and one that begins afterwards finds nobody. An event that is older than the erasure is refused by the
-//! hashes that remain. Dead letters follow after the commit; another run finds those that appear later.
+//! The first remembers the hashes of the identities and the receipt: from then on events that are older than the erasure are refused,
+//! which makes it safe to remove the ledger's entries. Then the rows that may be many are deleted. What units of work change is deleted
+//! under the lock that excludes them, leads in portions, and at last the client: a unit that began before has committed what it knew of
+//! the person, which is deleted as well, and one that begins afterwards finds nobody. An erasure that was interrupted is continued by
+//! the next one, as long as the client exists. Dead letters follow; another run finds those that appear later.
 
 use super::dead_letters::{self, MessageMatcher};
-use super::{IdentityHashes, Person, PersonParameters, parse};
+use super::{Person, PersonParameters, parse};
 use crate::audit::{Actor, AuditAction, record, record_before};
 use crate::store::erasures::{self, StoredErasure};
 use crate::store::people;
@@ -30,6 +31,9 @@ const DEAD_LETTERS: &str = "deadLetters";
 /// of a unit of work, and the difference of two clocks.
 const SEARCH_AGAIN: TimeDelta = TimeDelta::minutes(10);
 
+/// Numbers of rows, by the name of their list.
+type Removed = BTreeMap<&'static str, u64>;
+
 /// What was erased. It is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -43,6 +47,10 @@ pub struct Receipt {
     pub removed: BTreeMap<String, u64>,
 }
 
+/// Largest number of keys of each kind that a step without the tenant's lock deletes, and of leads that one with it deletes.
+const STEP: usize = 2_000;
+const LEADS: usize = 500;
+
 /// Erases a client of the tenant with that slug: the rows first, for which no broker is needed, and then the dead letters. If the
 /// client was erased before, removes dead letters that have appeared since. Returns the receipt.
 pub async fn erase(
@@ -55,13 +63,13 @@ pub async fn erase(
 ) -> Result<Receipt, AdminError> {
     secrets::verify_master_keys(client, master_keys).await?;
     let (tenant, id) = parse(&*client, slug, id).await?;
-    if erasures::find(&*client, tenant, id).await?.is_none() {
-        erase_rows(client, actor, master_keys, (slug, tenant), id).await?;
-    } else {
+    let is_gone = people::find(&*client, tenant, id).await?.is_none();
+    if is_gone && erasures::find(&*client, tenant, id).await?.is_some() {
         record_before(client, actor, AuditAction::EraseClient, &id.to_string(), Some(tenant)).await?;
+    } else {
+        erase_rows(client, actor, master_keys, (slug, tenant), id).await?;
     }
-    let no_receipt = || AdminError::Unreadable("the receipt of the erasure is missing".to_owned());
-    let stored = erasures::find(&*client, tenant, id).await?.ok_or_else(no_receipt)?;
+    let stored = stored_receipt(client, tenant, id).await?;
     let no_key = || AdminError::Unreadable("the key of erased identities is missing".to_owned());
     let key = existing_key(&*client, master_keys).await?.ok_or_else(no_key)?;
     let hashes = erasures::hashes_of(client, tenant, id).await?;
@@ -73,7 +81,7 @@ pub async fn erase(
         Receipt { client_id: id, erased_at: stored.erased_at, removed: counts(&stored.removed)? };
     if removed > 0 {
         *receipt.removed.entry(DEAD_LETTERS.to_owned()).or_default() += removed;
-        erasures::set_removed(client, tenant, id, &json(&receipt.removed)?).await?;
+        erasures::set_removed(&*client, tenant, id, &json(&receipt.removed)?).await?;
     }
     Ok(receipt)
 }
@@ -97,39 +105,62 @@ async fn erase_rows(
     id: ClientId,
 ) -> Result<(), AdminError> {
     let began = clock::database_now();
-    let erase = async |tx: &Transaction<'_>| {
-        let mut known = Person::find(tx, (slug, tenant), id, DateTime::UNIX_EPOCH).await?;
-        let from = known.created_at - TimeDelta::hours(1);
-        people::find_since(tx, &mut known, from).await?;
-        let mut removed = BTreeMap::from([(DEAD_LETTERS, 0)]);
-        remove_streams(tx, &mut known, &mut removed).await?;
+    let mut known = Person::find(&*client, (slug, tenant), id, DateTime::UNIX_EPOCH, usize::MAX).await?;
+    let from = known.created_at - TimeDelta::hours(1);
+    people::find_since(&*client, &mut known, from).await?;
+    let announce = async |tx: &Transaction<'_>| {
         let erased_at = erasures::lock(tx, tenant).await?;
-        let since = began.min(erased_at) - SEARCH_AGAIN;
-        let mut person = Person::find(tx, (slug, tenant), id, since).await?;
-        people::find_since(tx, &mut person, since).await?;
+        let person = Person::find(tx, (slug, tenant), id, erased_at, 0).await?;
         let hashes = person.hashes(&key(tx, master_keys).await?, erased_at);
-        remove_streams(tx, &mut person, &mut removed).await?;
-        remove_rows(tx, &person, |table| !table.is_stream(), &mut removed).await?;
-        // Last: ingest waits for such an entry when its request is repeated.
-        person.idempotency_keys.extend(known.idempotency_keys);
-        people::forget_idempotency_keys(tx, &person).await?;
-        person.deliveries.extend(known.deliveries);
-        store_receipt(tx, &person, &hashes, erased_at, &removed).await?;
+        erasures::add(tx, (tenant, id), erased_at, &known.record_ids(), &hashes).await?;
         record(tx, actor, AuditAction::EraseClient, &id.to_string(), Some(tenant)).await
     };
-    transact(client, erase).await
+    transact(client, announce).await?;
+    let mut dropped = Vec::new();
+    for step in known.steps(STEP) {
+        let delete = async |tx: &Transaction<'_>| {
+            let mut step = step.clone();
+            let removed = remove_streams(tx, &mut step).await?;
+            count(tx, (tenant, id), &removed).await?;
+            Ok(step.deliveries)
+        };
+        dropped.extend(transact(client, delete).await?);
+    }
+    let delete = async |tx: &Transaction<'_>| {
+        let erased_at = erasures::lock(tx, tenant).await?;
+        let since = began.min(erased_at) - SEARCH_AGAIN;
+        let mut person = Person::find(tx, (slug, tenant), id, since, LEADS).await?;
+        let is_last = person.leads.len() < LEADS;
+        if is_last {
+            people::find_since(tx, &mut person, since).await?;
+        } else {
+            people::find_notifications(tx, &mut person, since).await?;
+        }
+        let mut removed = remove_streams(tx, &mut person).await?;
+        let which = |table: &PersonTable| !table.is_stream() && (is_last || table.is_of_leads());
+        remove_rows(tx, &person, which, &mut removed).await?;
+        count(tx, (tenant, id), &removed).await?;
+        if is_last {
+            // Last: ingest waits for such an entry when its request is repeated.
+            person.idempotency_keys.extend(known.idempotency_keys.iter().cloned());
+            people::forget_idempotency_keys(tx, &person).await?;
+            let hashes = person.hashes(&key(tx, master_keys).await?, erased_at);
+            person.deliveries.extend(&dropped);
+            erasures::add(tx, (tenant, id), erased_at, &person.record_ids(), &hashes).await?;
+        }
+        Ok(is_last)
+    };
+    while !transact(client, delete).await? {}
+    Ok(())
 }
 
-/// Deletes what may be many rows of a person, and drops their webhooks.
-async fn remove_streams(
-    tx: &Transaction<'_>,
-    person: &mut Person,
-    removed: &mut BTreeMap<&'static str, u64>,
-) -> Result<(), AdminError> {
+/// Deletes what may be many rows of a person, and drops their webhooks. Returns the number of rows by list.
+async fn remove_streams(tx: &Transaction<'_>, person: &mut Person) -> Result<Removed, AdminError> {
     people::forget_pending(tx, person).await?;
     people::find_deliveries(tx, person).await?;
-    *removed.entry("deliveries").or_default() += people::drop_deliveries(tx, person).await?;
-    remove_rows(tx, person, PersonTable::is_stream, removed).await
+    let mut removed = Removed::from([("deliveries", people::drop_deliveries(tx, person).await?)]);
+    remove_rows(tx, person, PersonTable::is_stream, &mut removed).await?;
+    Ok(removed)
 }
 
 /// Deletes the rows of a person in some tables, and adds the number of each.
@@ -137,7 +168,7 @@ async fn remove_rows(
     tx: &Transaction<'_>,
     person: &Person,
     which: impl Fn(&PersonTable) -> bool,
-    removed: &mut BTreeMap<&'static str, u64>,
+    removed: &mut Removed,
 ) -> Result<(), AdminError> {
     let parameters = PersonParameters::of(person);
     for table in person_tables::TABLES.iter().filter(|table| which(table)) {
@@ -147,18 +178,26 @@ async fn remove_rows(
     Ok(())
 }
 
-/// Stores the hashes and the receipt.
-async fn store_receipt(
+/// Adds the rows that a step has removed to the receipt.
+async fn count(
     tx: &Transaction<'_>,
-    person: &Person,
-    hashes: &IdentityHashes,
-    erased_at: DateTime<Utc>,
-    removed: &BTreeMap<&'static str, u64>,
+    (tenant, id): (TenantId, ClientId),
+    removed: &Removed,
 ) -> Result<(), AdminError> {
-    erasures::add_hashes(tx, person.tenant, hashes, erased_at).await?;
-    let (removed, record_ids) = (json(removed)?, person.record_ids());
-    let receipt = StoredErasure { erased_at, removed, record_ids };
-    erasures::add(tx, person.tenant, person.client, &receipt, hashes).await
+    let mut total = counts(&stored_receipt(tx, tenant, id).await?.removed)?;
+    for (list, rows) in removed {
+        *total.entry((*list).to_owned()).or_default() += rows;
+    }
+    erasures::set_removed(tx, tenant, id, &json(&total)?).await
+}
+
+async fn stored_receipt(
+    on: &impl GenericClient,
+    tenant: TenantId,
+    id: ClientId,
+) -> Result<StoredErasure, AdminError> {
+    let missing = || AdminError::Unreadable("the receipt of the erasure is missing".to_owned());
+    erasures::find(on, tenant, id).await?.ok_or_else(missing)
 }
 
 /// The key of the hashes; a new one for the first erasure.

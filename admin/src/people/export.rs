@@ -52,7 +52,7 @@ pub async fn export(
 ) -> Result<PersonExport, AdminError> {
     let (tenant, id) = parse(&*client, slug, id).await?;
     let read = async |tx: &Transaction<'_>| {
-        let mut person = Person::find(tx, (slug, tenant), id, DateTime::UNIX_EPOCH).await?;
+        let mut person = Person::find(tx, (slug, tenant), id, DateTime::UNIX_EPOCH, usize::MAX).await?;
         // Ids of events have the time of the machine that wrote them.
         let from = person.created_at - TimeDelta::hours(1);
         people::find_since(tx, &mut person, from).await?;

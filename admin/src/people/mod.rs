@@ -17,6 +17,7 @@ use common::model::{ClientId, TenantId};
 pub use erase::{Receipt, erase};
 pub use export::{PersonExport, StoredDeadLetter, export};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use tokio_postgres::GenericClient;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -25,13 +26,14 @@ use uuid::Uuid;
 type IdentityHashes = BTreeMap<IdentityHash, DateTime<Utc>>;
 
 impl Person {
-    /// The client with that id, with the records that are found by ids, of timelines those since `from`. Fails if it is a company's
-    /// account.
+    /// The client with that id, with the records that are found by ids: of timelines those since `from`, and at most so many leads
+    /// with what belongs to them. Fails if it is a company's account.
     async fn find(
         on: &impl GenericClient,
         (slug, tenant): (&str, TenantId),
         client: ClientId,
         from: DateTime<Utc>,
+        max_leads: usize,
     ) -> Result<Self, AdminError> {
         let found = people::find(on, tenant, client).await?;
         let not_found = || AdminError::ClientNotFound { client: client.to_string(), tenant: slug.to_owned() };
@@ -40,11 +42,19 @@ impl Person {
             return Err(AdminError::ClientIsCompany(client.to_string()));
         }
         identities.extend(people::former_identities(on, tenant, client).await?);
-        let mut person = Self {
+        let accounts = account.into_iter().collect();
+        let mut person = Self { identities, accounts, ..Self::new(tenant, client, created_at) };
+        people::find_records(on, &mut person, from, max_leads).await?;
+        Ok(person)
+    }
+
+    /// A person of whom nothing else is known.
+    const fn new(tenant: TenantId, client: ClientId, created_at: DateTime<Utc>) -> Self {
+        Self {
             tenant,
             client,
-            identities,
-            accounts: account.into_iter().collect(),
+            identities: Vec::new(),
+            accounts: Vec::new(),
             created_at,
             leads: Vec::new(),
             trips: Vec::new(),
@@ -56,9 +66,33 @@ impl Person {
             outbox: BTreeSet::new(),
             deliveries: Vec::new(),
             idempotency_keys: BTreeSet::new(),
-        };
-        people::find_records(on, &mut person, from).await?;
-        Ok(person)
+        }
+    }
+
+    /// The keys of the rows that may be many, in parts with at most `size` of each kind.
+    fn steps(&self, size: usize) -> impl Iterator<Item = Self> {
+        fn part<'a, T: Clone + 'a, C: FromIterator<T>>(
+            all: impl IntoIterator<Item = &'a T>,
+            range: &Range<usize>,
+        ) -> C {
+            all.into_iter().skip(range.start).take(range.len()).cloned().collect()
+        }
+        let lists = [self.entries.len(), self.account_entries.len(), self.events.len()];
+        let sets = [self.notifications.len(), self.outbox.len(), self.idempotency_keys.len()];
+        let longest = lists.into_iter().chain(sets).max().unwrap_or_default();
+        (0..longest).step_by(size).map(move |start| {
+            let range = &(start..start + size);
+            Self {
+                accounts: self.accounts.clone(),
+                entries: part(&self.entries, range),
+                account_entries: part(&self.account_entries, range),
+                events: part(&self.events, range),
+                notifications: part(&self.notifications, range),
+                outbox: part(&self.outbox, range),
+                idempotency_keys: part(&self.idempotency_keys, range),
+                ..Self::new(self.tenant, self.client, self.created_at)
+            }
+        })
     }
 
     /// Their emails, each with the last time at which it was theirs; `None` if nobody else has it.

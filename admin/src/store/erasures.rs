@@ -43,9 +43,13 @@ common::statements! {
     const MARK_TENANT = "-- tenants.mark_erasure
     UPDATE tenants SET last_erasure_at = greatest(last_erasure_at, $2) WHERE tenant_id = $1";
 
+    /// The first step of an erasure adds the receipt, and the last one what has changed meanwhile.
     const ADD = "-- erasures.add
-    INSERT INTO erasures (tenant_id, client_id, erased_at, removed, record_ids, identity_hashes)
-    VALUES ($1, $2, $3, $4::text::json, $5, $6)";
+    INSERT INTO erasures AS e (tenant_id, client_id, erased_at, removed, record_ids, identity_hashes)
+    VALUES ($1, $2, $3, '{\"deadLetters\":0}', $4, $5)
+    ON CONFLICT (tenant_id, client_id) DO UPDATE SET erased_at = excluded.erased_at,
+        record_ids = ARRAY(SELECT unnest(e.record_ids) UNION SELECT unnest(excluded.record_ids)),
+        identity_hashes = ARRAY(SELECT unnest(e.identity_hashes) UNION SELECT unnest(excluded.identity_hashes))";
 
     const FIND = "-- erasures.find
     SELECT erased_at, removed::text AS removed, record_ids FROM erasures WHERE tenant_id = $1 AND client_id = $2";
@@ -86,20 +90,6 @@ pub(crate) async fn rewrap_key(client: &Client, was: &[u8], now: &[u8]) -> Resul
     Ok(execute(client, REWRAP_KEY, &[&was, &now]).await? == 1)
 }
 
-/// Remembers identities as erased, each with the last time at which it meant the person, and the time of the erasure.
-pub(crate) async fn add_hashes(
-    tx: &Transaction<'_>,
-    tenant: TenantId,
-    hashes: &BTreeMap<IdentityHash, DateTime<Utc>>,
-    erased_at: DateTime<Utc>,
-) -> Result<(), AdminError> {
-    let (hashes, until): (Vec<&[u8]>, Vec<DateTime<Utc>>) =
-        hashes.iter().map(|(hash, until)| (hash.as_slice(), *until)).unzip();
-    execute(tx, ADD_HASHES, &[&tenant.0, &hashes, &until]).await?;
-    execute(tx, MARK_TENANT, &[&tenant.0, &erased_at]).await?;
-    Ok(())
-}
-
 /// The identities of a client who was erased, each with the last time at which it meant somebody who was erased.
 pub(crate) async fn hashes_of(
     client: &Client,
@@ -110,17 +100,19 @@ pub(crate) async fn hashes_of(
     Ok(all(client, HASHES, &[&tenant.0, &id.0], read).await?.into_iter().collect())
 }
 
-/// Adds a receipt, with the hashes of the person's identities.
+/// Remembers identities as erased, each with the last time at which it meant the person, and adds the receipt or completes it.
 pub(crate) async fn add(
     tx: &Transaction<'_>,
-    tenant: TenantId,
-    client: ClientId,
-    erasure: &StoredErasure,
+    (tenant, client): (TenantId, ClientId),
+    erased_at: DateTime<Utc>,
+    record_ids: &[Uuid],
     hashes: &BTreeMap<IdentityHash, DateTime<Utc>>,
 ) -> Result<(), AdminError> {
-    let StoredErasure { erased_at, removed, record_ids } = erasure;
-    let hashes: Vec<&[u8]> = hashes.keys().map(<[u8; 32]>::as_slice).collect();
-    execute(tx, ADD, &[&tenant.0, &client.0, erased_at, removed, record_ids, &hashes]).await?;
+    let (hashes, until): (Vec<&[u8]>, Vec<DateTime<Utc>>) =
+        hashes.iter().map(|(hash, until)| (hash.as_slice(), *until)).unzip();
+    execute(tx, ADD_HASHES, &[&tenant.0, &hashes, &until]).await?;
+    execute(tx, MARK_TENANT, &[&tenant.0, &erased_at]).await?;
+    execute(tx, ADD, &[&tenant.0, &client.0, &erased_at, &record_ids, &hashes]).await?;
     Ok(())
 }
 
@@ -142,11 +134,11 @@ pub(crate) async fn find(
 
 /// Replaces the counts of a receipt.
 pub(crate) async fn set_removed(
-    client: &Client,
+    on: &impl GenericClient,
     tenant: TenantId,
     id: ClientId,
     removed: &str,
 ) -> Result<(), AdminError> {
-    execute(client, SET_REMOVED, &[&tenant.0, &id.0, &removed]).await?;
+    execute(on, SET_REMOVED, &[&tenant.0, &id.0, &removed]).await?;
     Ok(())
 }

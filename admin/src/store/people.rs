@@ -76,7 +76,7 @@ common::statements! {
     FROM former_identities f WHERE f.tenant_id = $1 AND f.client_id = $2";
 
     const LEADS = "-- people.leads
-    SELECT lead_id FROM leads WHERE client_id = $2 AND tenant_id IS NOT DISTINCT FROM $1";
+    SELECT lead_id FROM leads WHERE client_id = $2 AND tenant_id IS NOT DISTINCT FROM $1 LIMIT $3";
 
     const TRIPS = "-- people.trips
     SELECT trip_id FROM trips WHERE lead_id = ANY($2) AND tenant_id::text = ($1::uuid)::text";
@@ -198,14 +198,17 @@ pub(crate) async fn former_identities(
     all(on, FORMER_IDENTITIES, &[&tenant.0, &id.0], read).await
 }
 
-/// Fills in the ids of the person's leads and of what belongs to them, and the entries of timelines that were written since `from`.
+/// Fills in the ids of at most so many of the person's leads and of what belongs to them, and the entries of timelines that were
+/// written since `from`.
 pub(crate) async fn find_records(
     on: &impl GenericClient,
     person: &mut Person,
     from: DateTime<Utc>,
+    max_leads: usize,
 ) -> Result<(), AdminError> {
     let (tenant, client) = (person.tenant.0, person.client.0);
-    person.leads = ids(on, LEADS, &[&tenant, &client]).await?;
+    let max_leads = i64::try_from(max_leads).unwrap_or(i64::MAX);
+    person.leads = ids(on, LEADS, &[&tenant, &client, &max_leads]).await?;
     person.trips = ids(on, TRIPS, &[&tenant, &person.leads]).await?;
     person.proposals = ids(on, PROPOSALS, &[&tenant, &person.trips]).await?;
     let (first, read) = (first_id(from), |row: &Row| Ok((row.try_get(0)?, row.try_get(1)?)));
@@ -246,9 +249,20 @@ pub(crate) async fn find_since(
 ) -> Result<(), AdminError> {
     let (tenant, client, first) = (person.tenant.0, person.client.0.to_string(), first_id(from));
     person.outbox.extend(ids(on, OUTBOX, &[&tenant, &first, &client]).await?);
-    person.notifications.extend(ids(on, NOTIFICATIONS, &[&tenant, &first, &person.leads]).await?);
+    find_notifications(on, person, from).await?;
     let read = |row: &Row| Ok((row.try_get::<_, String>(0)?, row.try_get::<_, String>(1)?));
     person.idempotency_keys.extend(all(on, IDEMPOTENCY_KEYS, &[&tenant, &from, &client], read).await?);
+    Ok(())
+}
+
+/// Adds the notifications about the person's leads that were written since `from`.
+pub(crate) async fn find_notifications(
+    on: &impl GenericClient,
+    person: &mut Person,
+    from: DateTime<Utc>,
+) -> Result<(), AdminError> {
+    let parameters: Parameters<'_> = &[&person.tenant.0, &first_id(from), &person.leads];
+    person.notifications.extend(ids(on, NOTIFICATIONS, parameters).await?);
     Ok(())
 }
 

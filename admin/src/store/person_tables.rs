@@ -60,6 +60,11 @@ impl PersonTable {
                 | PersonKeys::IdempotencyKeys
         )
     }
+
+    /// Whether its rows belong to a lead.
+    pub(crate) const fn is_of_leads(&self) -> bool {
+        matches!(self.keys, PersonKeys::Leads | PersonKeys::Trips | PersonKeys::Proposals)
+    }
 }
 
 /// A table whose rows `p` are found by a condition.

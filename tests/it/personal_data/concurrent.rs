@@ -1,13 +1,14 @@
 //! Events about a person arrive while the person is erased.
 
-use super::{AFTER, BEFORE, at, erase, identified, tables_with};
+use super::{AFTER, BEFORE, at, erase, identified, outcome, tables_with};
 use crate::advisor::act;
 use crate::records::post_request;
 use serde_json::{Value, json};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tests::event::batch;
-use tests::{ApiKey, Event, MAX_WAIT, World, event, eventually, slug, text};
+use tests::{ApiKey, Event, MAX_WAIT, World, event, eventually, slug, text, until_equal};
+use tokio::process::Child;
 
 const MARKER: &str = "zq8marker";
 /// Tasks that send events, and the events of one batch.
@@ -97,15 +98,17 @@ async fn events_are_applied_while_the_erasure_deletes_what_may_be_many_rows() {
     world.subscribe("http://127.0.0.1:9/").await;
     for table in ["timeline", "outbox"] {
         let email = format!("zq8marker.{table}@example.com");
-        let named = || at(BEFORE, event("enquiry.submitted")).email(&email).name(MARKER);
-        let client = world.accept(named()).await["clientId"].clone();
-        let other = world.database.connect().await;
+        let named = |time| at(time, event("enquiry.submitted")).email(&email).name(MARKER);
+        let client = world.accept(named(BEFORE)).await["clientId"].clone();
+        let session = world.database.connect().await;
         let lock = format!("BEGIN; SELECT FROM {table} FOR UPDATE");
-        other.batch_execute(&lock).await.expect("a lock");
+        session.batch_execute(&lock).await.expect("a lock");
         let sent = async {
             world.database.until_lock_wait_of("connectctl").await;
-            world.accept(named()).await;
-            other.batch_execute("COMMIT").await.expect("a commit");
+            // An older event is refused already, and a newer one is about the client that is being erased.
+            assert_eq!(outcome(&world.result(named(BEFORE)).await), ("failed", "contact_erased"));
+            assert_eq!(world.accept(named(AFTER)).await["clientId"], client);
+            session.batch_execute("COMMIT").await.expect("a commit");
         };
         let (receipt, ()) = futures_util::join!(erase(&world.connectctl, &client), sent);
         for rows in ["timeline", "events", "outboundEvents"] {
@@ -115,15 +118,58 @@ async fn events_are_applied_while_the_erasure_deletes_what_may_be_many_rows() {
     }
 }
 
+/// Starts an erasure that then waits for a lock of the session.
+async fn waiting_erasure(world: &World, client: &Value, locked: &str) -> (Child, tokio_postgres::Client) {
+    let session = world.database.connect().await;
+    session.batch_execute(&format!("BEGIN; {locked} FOR UPDATE")).await.expect("a lock");
+    let command =
+        world.connectctl.start(&["client", "erase", "--tenant", "acme", "--client", text(client), "--yes"]);
+    world.database.until_lock_wait_of("connectctl").await;
+    (command, session)
+}
+
+const SESSIONS: &str = "SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND application_name = 'connectctl'";
+
+/// More entries and leads than one step deletes.
+const MANY_ROWS: &str = "
+    INSERT INTO timeline SELECT (jsonb_populate_record(t, jsonb_build_object('event_id', 'many-' || n,
+        'entry_id', 'ffffffff-0000-7000-8000-' || lpad(n::text, 12, '0')))).*
+    FROM timeline t, generate_series(1, 4500) n;
+    INSERT INTO leads SELECT (jsonb_populate_record(l, jsonb_build_object('enquiry_number', 'NYO-2001-' || n,
+        'lead_id', gen_random_uuid()))).*
+    FROM leads l, generate_series(1, 1200) n";
+
+#[tokio::test]
+async fn an_erasure_is_committed_in_steps_and_one_that_was_killed_is_continued() {
+    let world = World::start().await;
+    let named = at(BEFORE, event("enquiry.submitted")).email("zq8marker@example.com").name(MARKER);
+    let client = world.accept(named).await["clientId"].clone();
+    world.database.execute(MANY_ROWS).await;
+    let rows = async |table: &str| world.database.count(&format!("SELECT count(*) FROM {table}")).await;
+    let cases = [
+        ("timeline", "SELECT FROM timeline WHERE event_id = 'many-4500'", 1..4501),
+        ("leads", "SELECT FROM clients", 1..1201),
+    ];
+    for (table, locked, left) in cases {
+        let (mut killed, session) = waiting_erasure(&world, &client, locked).await;
+        killed.kill().await.expect("it is killed");
+        session.batch_execute("COMMIT").await.expect("a commit");
+        until_equal("its session has ended", 0, async || world.database.count(SESSIONS).await).await;
+        let found = rows(table).await;
+        assert!(left.contains(&found), "{found} rows of {table} are left");
+    }
+    let receipt = erase(&world.connectctl, &client).await;
+    assert_eq!(receipt["removed"]["timeline"], 4501, "the steps of all three: {receipt}");
+    assert_eq!(receipt["removed"]["leads"], 1201, "{receipt}");
+    assert_eq!(tables_with(&world, MARKER).await, Vec::<String>::new());
+}
+
 #[tokio::test]
 async fn an_erasure_that_is_frozen_keeps_its_tenant_waiting_for_seconds() {
     let world = World::start().await;
     let client = world.accept(identified().email("ana@example.com")).await["clientId"].clone();
-    let session = world.database.connect().await;
-    session.batch_execute("BEGIN; SELECT FROM clients FOR UPDATE").await.expect("a lock");
-    let mut frozen =
-        world.connectctl.start(&["client", "erase", "--tenant", "acme", "--client", text(&client), "--yes"]);
-    world.database.until_lock_wait_of("connectctl").await;
+    let (mut frozen, session) = waiting_erasure(&world, &client, "SELECT FROM clients").await;
     let pid = frozen.id().expect("it runs").to_string();
     let signal = |signal: &str| {
         assert!(
@@ -136,10 +182,10 @@ async fn an_erasure_that_is_frozen_keeps_its_tenant_waiting_for_seconds() {
     };
     signal("-STOP");
     session.batch_execute("COMMIT").await.expect("a commit");
-    world.accept_with_retries(identified().email("ana@example.com")).await;
+    world.accept_with_retries(identified().email("ben@example.com")).await;
     signal("-CONT");
     assert!(!frozen.wait().await.expect("it ends").success(), "its transaction was rolled back");
-    assert_eq!(erase(&world.connectctl, &client).await["removed"]["timeline"], 2);
+    assert_eq!(erase(&world.connectctl, &client).await["removed"]["timeline"], 1);
 }
 
 /// The units of all queues that found a lock.
