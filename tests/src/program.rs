@@ -8,6 +8,7 @@ use crate::roles;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -68,7 +69,18 @@ impl Program {
     /// Starts a program that may not become ready, or may end at once. On the servers it has a user of its own, see
     /// [`roles`].
     pub fn spawn(name: &str, settings: &[(String, String)]) -> Self {
-        let mut command = Command::new(binary(name));
+        Self::spawn_command(Command::new(binary(name)), name, settings)
+    }
+
+    /// [`spawn`](Self::spawn) with another `/etc/resolv.conf`. Only root may do that.
+    pub fn spawn_with_resolv_conf(name: &str, settings: &[(String, String)], file: &Path) -> Self {
+        let mut command = Command::new("/usr/bin/unshare");
+        let mount = r#"/usr/bin/mount --bind "$0" /etc/resolv.conf && exec "$1""#;
+        command.args(["--mount", "/bin/sh", "-c", mount]).arg(file).arg(binary(name));
+        Self::spawn_command(command, name, settings)
+    }
+
+    fn spawn_command(mut command: Command, name: &str, settings: &[(String, String)]) -> Self {
         command.env_clear().envs(roles::of_program(name, settings));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{name}: {error}"));

@@ -5,7 +5,10 @@
 use super::OutboundWorld;
 use common::model::TenantId;
 use common::sealed::{MasterKey, Secret, subscription_binding, subscription_url_binding};
-use tests::{Behavior, MASTER_KEY, MAX_WAIT, World, eventually};
+use std::fs;
+use tests::{Behavior, MASTER_KEY, MAX_WAIT, Program, World, eventually};
+use tokio::net::UdpSocket;
+use tokio::time::timeout;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -34,7 +37,7 @@ impl OutboundWorld {
     }
 
     /// Inserts subscriptions of acme to all events as `connectctl` does, which is faster for thousands of them.
-    async fn insert_subscriptions(&self, count: usize, path: &str) {
+    async fn insert_subscriptions(&self, count: usize, url: impl Fn(usize) -> String) {
         let client = self.world.database.connect().await;
         let tenant = "SELECT tenant_id FROM tenants WHERE slug = 'acme'";
         let tenant = TenantId(client.query_one(tenant, &[]).await.expect("a tenant").get(0));
@@ -44,8 +47,8 @@ impl OutboundWorld {
             master.seal(&Secret::new(text.to_owned()), binding, nonce)
         };
         let ids: Vec<Uuid> = (0..count).map(|_| Uuid::now_v7()).collect();
-        let url = self.receiver.url_by_name(path);
-        let urls: Vec<_> = ids.iter().map(|id| seal(&url, &subscription_url_binding(tenant, *id))).collect();
+        let sealed = |(n, id): (usize, &Uuid)| seal(&url(n), &subscription_url_binding(tenant, *id));
+        let urls: Vec<_> = ids.iter().enumerate().map(sealed).collect();
         let secrets: Vec<_> =
             ids.iter().map(|id| seal("whsec_x", &subscription_binding(tenant, *id))).collect();
         let insert = "INSERT INTO subscriptions
@@ -115,13 +118,14 @@ async fn thousands_of_unresponsive_receivers_with_more_added_delay_no_new_one_of
     let receiver = &outbound.receiver;
     receiver.hold();
     receiver.respond("/dead", Behavior::status(204).held());
-    outbound.insert_subscriptions(5_000, "/dead").await;
+    let dead = |_| receiver.url_by_name("/dead");
+    outbound.insert_subscriptions(5_000, dead).await;
     // Those of one tenant get half of the attempts that slow receivers may have.
     outbound.insert_outbox_events(2, "lead.assigned").await;
     outbound.until_deliveries("pending", 10_000).await;
     receiver.wait_for_at("/dead", 4).await;
     for round in 0..3 {
-        outbound.insert_subscriptions(200, "/dead").await;
+        outbound.insert_subscriptions(200, dead).await;
         outbound.insert_outbox_events(1, "lead.assigned").await;
         let (tenant, path) = (format!("zeta-{round}"), format!("/zeta/{round}"));
         outbound.world.add_tenant(&tenant).await;
@@ -135,10 +139,37 @@ async fn thousands_of_unresponsive_receivers_with_more_added_delay_no_new_one_of
     outbound.assert_numbers_have_no_holes().await;
 }
 
+/// `make test` says at its end when this is not tested: only root may replace `/etc/resolv.conf` and listen on port 53.
+#[tokio::test]
+async fn silent_name_servers_of_an_agencys_receivers_delay_no_other_agency() {
+    let Ok(silent) = UdpSocket::bind("127.0.0.79:53").await else { return };
+    // More attempts of an agency than look-ups at a time.
+    let world =
+        World::with().set("CONNECT_WEBHOOK_TIMEOUT", TIMEOUT).set("CONNECT_WEBHOOK_CONCURRENCY", "2048");
+    let outbound = OutboundWorld::without_dispatcher(world).await;
+    outbound.insert_subscriptions(600, |n| format!("https://n{n}.silent.test/")).await;
+    outbound.world.add_tenant("zeta").await;
+    outbound.subscribe_of("zeta", &outbound.receiver.url_by_name("/zeta"), &[]).await;
+    let resolv_conf = std::env::temp_dir().join(format!("connect-resolv-{}.conf", std::process::id()));
+    fs::write(&resolv_conf, "nameserver 127.0.0.79\noptions timeout:30 attempts:5\n").expect("a file");
+    outbound.insert_outbox_events(5, "lead.assigned").await;
+    let settings = outbound.world.settings();
+    let _dispatcher = Program::spawn_with_resolv_conf("connect-dispatcher", settings, &resolv_conf);
+    timeout(MAX_WAIT, silent.recv_from(&mut [0; 512])).await.expect("a look-up").expect("a packet");
+    fs::remove_file(&resolv_conf).expect("it was read");
+    outbound.until_deliveries("pending", 3_000).await;
+    outbound.insert_outbox_events_of("zeta", 300, "lead.assigned").await;
+    outbound.receiver.wait_for_at("/zeta", 300).await;
+    let ended = "SELECT count(*) FROM deliveries WHERE attempts > 0 AND state = 'pending'";
+    assert_eq!(outbound.world.database.count(ended).await, 0, "all look-ups are under way or wait");
+    outbound.until_deliveries("delivered", 300).await;
+    outbound.assert_numbers_have_no_holes().await;
+}
+
 #[tokio::test]
 async fn an_agency_whose_every_event_fills_a_round_delays_no_agency_of_another_slot() {
     let outbound = OutboundWorld::without_dispatcher(World::with()).await;
-    outbound.insert_subscriptions(1_000, "/large").await;
+    outbound.insert_subscriptions(1_000, |_| outbound.receiver.url_by_name("/large")).await;
     outbound.insert_outbox_events(300, "lead.assigned").await;
     // Whatever the slot of the large one is, some of these are behind it.
     for number in 0..8 {
