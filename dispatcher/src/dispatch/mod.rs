@@ -114,8 +114,10 @@ struct Look {
     is_running: bool,
     /// Where the next page begins.
     after: (i16, Uuid),
-    /// When the next one begins, if the last one is complete.
+    /// When the next page is read; after the last one, when a look begins.
     at: Instant,
+    /// Whether another look follows the one that is under way, which never begins anew: with many subscriptions it might not end.
+    again: bool,
 }
 
 const FIRST: (i16, Uuid) = (-1, Uuid::nil());
@@ -134,7 +136,7 @@ pub(crate) async fn run(
         slots: HeldSlots::new(now),
         rounds: 0,
         reads: 0,
-        look: Look { is_running: false, after: FIRST, at: now },
+        look: Look { is_running: false, after: FIRST, at: now, again: false },
         dropping: HashMap::new(),
         fan_out_after: now,
         read_after: now,
@@ -386,6 +388,7 @@ impl Dispatch {
             return;
         }
         if self.look.after == FIRST {
+            self.look.again = false;
             self.outbox.wake(u64::MAX);
         }
         self.look = Look { is_running: true, at: now + LOOK_INTERVAL, ..self.look };
@@ -393,9 +396,9 @@ impl Dispatch {
         self.beside(async move { Event::Looked(store::look(&database, after).await) });
     }
 
-    /// Begins a look anew at that time.
+    /// Begins a look at that time, or after the one that is under way.
     const fn look_again(&mut self, at: Instant) {
-        self.look = Look { after: FIRST, at, ..self.look };
+        (self.look.at, self.look.again) = (at, true);
     }
 
     fn looked(&mut self, found: Result<(Vec<DueSubscription>, bool), TxError>, now: Instant) {
@@ -407,19 +410,14 @@ impl Dispatch {
                 return self.look_again(now + FAILED_WAIT);
             }
         };
-        // A look that was asked for meanwhile begins anew.
-        let is_asked_for = self.look.at <= now;
         let last = found.last().map(|last| (last.slot, last.subscription_id));
         for one in found {
             if !one.is_paused && self.slots.open_slot(one.slot).is_some() {
                 self.due.due((one.tenant_id, one.subscription_id), one.slot, now + one.due_in, now);
             }
         }
-        if is_asked_for {
-            return;
-        }
         self.look.after = last.filter(|_| has_more).unwrap_or(FIRST);
-        if has_more {
+        if has_more || self.look.again {
             self.look.at = now;
         }
     }
