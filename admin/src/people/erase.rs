@@ -23,7 +23,10 @@ use common::sealed::MasterKeys;
 use common::settings::BrokerSettings;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
 use tokio_postgres::{Client, GenericClient, Transaction};
+use uuid::Uuid;
 
 /// The name of the dead letters in a receipt.
 const DEAD_LETTERS: &str = "deadLetters";
@@ -50,6 +53,8 @@ pub struct Receipt {
 /// Largest number of keys of each kind that a step without the tenant's lock deletes, and of leads that one with it deletes.
 const STEP: usize = 2_000;
 const LEADS: usize = 500;
+/// The shortest wait between two steps with the lock: longer than workers wait until they try a locked tenant again.
+const PAUSE: Duration = Duration::from_millis(150);
 
 /// Erases a client of the tenant with that slug: the rows first, for which no broker is needed, and then the dead letters. If the
 /// client was erased before, removes dead letters that have appeared since. Returns the receipt.
@@ -69,7 +74,7 @@ pub async fn erase(
     } else {
         erase_rows(client, actor, master_keys, (slug, tenant), id).await?;
     }
-    let stored = stored_receipt(client, tenant, id).await?;
+    let stored = erasures::find(&*client, tenant, id).await?.ok_or_else(receipt_is_missing)?;
     let no_key = || AdminError::Unreadable("the key of erased identities is missing".to_owned());
     let key = existing_key(&*client, master_keys).await?.ok_or_else(no_key)?;
     let hashes = erasures::hashes_of(client, tenant, id).await?;
@@ -77,13 +82,14 @@ pub async fn erase(
     let removed = remove_dead_letters(broker, &matcher, observer).await;
     let removed =
         removed.map_err(|source| AdminError::ErasureUnfinished { client: id.to_string(), source })?;
-    let mut receipt =
-        Receipt { client_id: id, erased_at: stored.erased_at, removed: counts(&stored.removed)? };
-    if removed > 0 {
-        *receipt.removed.entry(DEAD_LETTERS.to_owned()).or_default() += removed;
-        erasures::set_removed(&*client, tenant, id, &json(&receipt.removed)?).await?;
-    }
-    Ok(receipt)
+    let removed = Removed::from([(DEAD_LETTERS, removed)]);
+    let add = async |tx: &Transaction<'_>| {
+        let before = begin_step(tx, tenant, id).await?;
+        count(tx, (tenant, id), &before, &removed, &[]).await?;
+        erasures::find(tx, tenant, id).await?.ok_or_else(receipt_is_missing)
+    };
+    let StoredErasure { erased_at, removed, .. } = transact(client, add).await?;
+    Ok(Receipt { client_id: id, erased_at, removed: counts(&removed)? })
 }
 
 async fn remove_dead_letters(
@@ -116,42 +122,55 @@ async fn erase_rows(
         record(tx, actor, AuditAction::EraseClient, &id.to_string(), Some(tenant)).await
     };
     transact(client, announce).await?;
-    let mut dropped = Vec::new();
     for step in known.steps(STEP) {
         let delete = async |tx: &Transaction<'_>| {
-            let mut step = step.clone();
+            let (mut step, before) = (step.clone(), begin_step(tx, tenant, id).await?);
             let removed = remove_streams(tx, &mut step).await?;
-            count(tx, (tenant, id), &removed).await?;
-            Ok(step.deliveries)
+            count(tx, (tenant, id), &before, &removed, &step.record_ids()).await
         };
-        dropped.extend(transact(client, delete).await?);
+        transact(client, delete).await?;
     }
     let delete = async |tx: &Transaction<'_>| {
         let erased_at = erasures::lock(tx, tenant).await?;
+        let before = begin_step(tx, tenant, id).await?;
+        if people::find(tx, tenant, id).await?.is_none() {
+            // Another command has ended this erasure.
+            return Ok(true);
+        }
         let since = began.min(erased_at) - SEARCH_AGAIN;
         let mut person = Person::find(tx, (slug, tenant), id, since, LEADS).await?;
         let is_last = person.leads.len() < LEADS;
         if is_last {
             people::find_since(tx, &mut person, since).await?;
+            // Responses go together with the signatures that would be given them. Without one a repeated signature is refused.
+            person.idempotency_keys.extend(known.idempotency_keys.iter().cloned());
         } else {
             people::find_notifications(tx, &mut person, since).await?;
         }
         let mut removed = remove_streams(tx, &mut person).await?;
         let which = |table: &PersonTable| !table.is_stream() && (is_last || table.is_of_leads());
         remove_rows(tx, &person, which, &mut removed).await?;
-        count(tx, (tenant, id), &removed).await?;
+        count(tx, (tenant, id), &before, &removed, &person.record_ids()).await?;
         if is_last {
             // Last: ingest waits for such an entry when its request is repeated.
-            person.idempotency_keys.extend(known.idempotency_keys.iter().cloned());
             people::forget_idempotency_keys(tx, &person).await?;
             let hashes = person.hashes(&key(tx, master_keys).await?, erased_at);
-            person.deliveries.extend(&dropped);
-            erasures::add(tx, (tenant, id), erased_at, &person.record_ids(), &hashes).await?;
+            erasures::add(tx, (tenant, id), erased_at, &[], &hashes).await?;
         }
         Ok(is_last)
     };
-    while !transact(client, delete).await? {}
-    Ok(())
+    loop {
+        let begun = Instant::now();
+        if transact(client, delete).await? {
+            return Ok(());
+        }
+        sleep(begun.elapsed().max(PAUSE)).await;
+    }
+}
+
+/// The counts of the receipt, locked until the step ends: two commands that erase the same client take turns.
+async fn begin_step(tx: &Transaction<'_>, tenant: TenantId, id: ClientId) -> Result<String, AdminError> {
+    erasures::lock_counts(tx, tenant, id).await?.ok_or_else(receipt_is_missing)
 }
 
 /// Deletes what may be many rows of a person, and drops their webhooks. Returns the number of rows by list.
@@ -178,26 +197,23 @@ async fn remove_rows(
     Ok(())
 }
 
-/// Adds the rows that a step has removed to the receipt.
+/// Adds the rows that a step has removed, and ids by which later dead letters are recognized, to the receipt.
 async fn count(
     tx: &Transaction<'_>,
     (tenant, id): (TenantId, ClientId),
+    removed_before: &str,
     removed: &Removed,
+    record_ids: &[Uuid],
 ) -> Result<(), AdminError> {
-    let mut total = counts(&stored_receipt(tx, tenant, id).await?.removed)?;
+    let mut total = counts(removed_before)?;
     for (list, rows) in removed {
         *total.entry((*list).to_owned()).or_default() += rows;
     }
-    erasures::set_removed(tx, tenant, id, &json(&total)?).await
+    erasures::extend(tx, (tenant, id), &json(&total)?, record_ids).await
 }
 
-async fn stored_receipt(
-    on: &impl GenericClient,
-    tenant: TenantId,
-    id: ClientId,
-) -> Result<StoredErasure, AdminError> {
-    let missing = || AdminError::Unreadable("the receipt of the erasure is missing".to_owned());
-    erasures::find(on, tenant, id).await?.ok_or_else(missing)
+fn receipt_is_missing() -> AdminError {
+    AdminError::Unreadable("the receipt of the erasure is missing".to_owned())
 }
 
 /// The key of the hashes; a new one for the first erasure.

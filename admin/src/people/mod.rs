@@ -78,7 +78,7 @@ impl Person {
             all.into_iter().skip(range.start).take(range.len()).cloned().collect()
         }
         let lists = [self.entries.len(), self.account_entries.len(), self.events.len()];
-        let sets = [self.notifications.len(), self.outbox.len(), self.idempotency_keys.len()];
+        let sets = [self.notifications.len(), self.outbox.len()];
         let longest = lists.into_iter().chain(sets).max().unwrap_or_default();
         (0..longest).step_by(size).map(move |start| {
             let range = &(start..start + size);
@@ -89,7 +89,6 @@ impl Person {
                 events: part(&self.events, range),
                 notifications: part(&self.notifications, range),
                 outbox: part(&self.outbox, range),
-                idempotency_keys: part(&self.idempotency_keys, range),
                 ..Self::new(self.tenant, self.client, self.created_at)
             }
         })

@@ -54,8 +54,12 @@ common::statements! {
     const FIND = "-- erasures.find
     SELECT erased_at, removed::text AS removed, record_ids FROM erasures WHERE tenant_id = $1 AND client_id = $2";
 
-    const SET_REMOVED = "-- erasures.set_removed
-    UPDATE erasures SET removed = $3::text::json WHERE tenant_id = $1 AND client_id = $2";
+    const LOCK_COUNTS = "-- erasures.lock_counts
+    SELECT removed::text FROM erasures WHERE tenant_id = $1 AND client_id = $2 FOR UPDATE";
+
+    const EXTEND = "-- erasures.extend
+    UPDATE erasures SET removed = $3::text::json, record_ids = record_ids || $4::uuid[]
+    WHERE tenant_id = $1 AND client_id = $2";
 }
 
 /// A receipt as it is stored.
@@ -116,7 +120,7 @@ pub(crate) async fn add(
     Ok(())
 }
 
-/// The receipt of a client who was erased.
+/// The receipt of a client who was erased, or is being erased.
 pub(crate) async fn find(
     on: &impl GenericClient,
     tenant: TenantId,
@@ -132,13 +136,23 @@ pub(crate) async fn find(
     one(on, FIND, &[&tenant.0, &client.0], read).await
 }
 
-/// Replaces the counts of a receipt.
-pub(crate) async fn set_removed(
-    on: &impl GenericClient,
+/// Its counts, which nobody else changes until the transaction ends. Fails if they or other rows are locked for long.
+pub(crate) async fn lock_counts(
+    tx: &Transaction<'_>,
     tenant: TenantId,
-    id: ClientId,
+    client: ClientId,
+) -> Result<Option<String>, AdminError> {
+    exactly_one(tx, LIMIT_WAIT, &[]).await?;
+    one(tx, LOCK_COUNTS, &[&tenant.0, &client.0], |row| Ok(row.try_get(0)?)).await
+}
+
+/// Replaces the counts of a receipt, and adds ids.
+pub(crate) async fn extend(
+    tx: &Transaction<'_>,
+    (tenant, client): (TenantId, ClientId),
     removed: &str,
+    record_ids: &[Uuid],
 ) -> Result<(), AdminError> {
-    execute(on, SET_REMOVED, &[&tenant.0, &id.0, &removed]).await?;
+    execute(tx, EXTEND, &[&tenant.0, &client.0, &removed, &record_ids]).await?;
     Ok(())
 }

@@ -57,7 +57,6 @@ impl PersonTable {
                 | PersonKeys::Notifications
                 | PersonKeys::Outbox
                 | PersonKeys::Deliveries
-                | PersonKeys::IdempotencyKeys
         )
     }
 

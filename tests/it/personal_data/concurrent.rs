@@ -134,22 +134,27 @@ const SESSIONS: &str = "SELECT count(*) FROM pg_stat_activity
 /// More entries and leads than one step deletes.
 const MANY_ROWS: &str = "
     INSERT INTO timeline SELECT (jsonb_populate_record(t, jsonb_build_object('event_id', 'many-' || n,
-        'entry_id', 'ffffffff-0000-7000-8000-' || lpad(n::text, 12, '0')))).*
-    FROM timeline t, generate_series(1, 4500) n;
+        'entry_id', '01900000-0000-7000-8000-' || lpad(n::text, 12, '0')))).*
+    FROM timeline t, generate_series(1, 4500) n WHERE event_id = (SELECT min(event_id) FROM timeline);
     INSERT INTO leads SELECT (jsonb_populate_record(l, jsonb_build_object('enquiry_number', 'NYO-2001-' || n,
         'lead_id', gen_random_uuid()))).*
-    FROM leads l, generate_series(1, 1200) n";
+    FROM leads l, generate_series(1, 1200) n WHERE external_id IS NOT NULL";
 
 #[tokio::test]
 async fn an_erasure_is_committed_in_steps_and_one_that_was_killed_is_continued() {
     let world = World::start().await;
     let named = at(BEFORE, event("enquiry.submitted")).email("zq8marker@example.com").name(MARKER);
     let client = world.accept(named).await["clientId"].clone();
+    let lead = json!({"contact": {"email": "zq8marker@example.com", "name": MARKER}, "externalId": MARKER});
+    let posted = post_request(&world.key, "/leads", "key-1", &lead);
+    for _ in 0..2 {
+        assert_eq!(world.http().send(&posted).await.status, 201);
+    }
     world.database.execute(MANY_ROWS).await;
     let rows = async |table: &str| world.database.count(&format!("SELECT count(*) FROM {table}")).await;
     let cases = [
-        ("timeline", "SELECT FROM timeline WHERE event_id = 'many-4500'", 1..4501),
-        ("leads", "SELECT FROM clients", 1..1201),
+        ("timeline", "SELECT FROM timeline WHERE event_id = 'many-4500'", 1..4502),
+        ("leads", "SELECT FROM clients", 1..1202),
     ];
     for (table, locked, left) in cases {
         let (mut killed, session) = waiting_erasure(&world, &client, locked).await;
@@ -160,8 +165,27 @@ async fn an_erasure_is_committed_in_steps_and_one_that_was_killed_is_continued()
         assert!(left.contains(&found), "{found} rows of {table} are left");
     }
     let receipt = erase(&world.connectctl, &client).await;
-    assert_eq!(receipt["removed"]["timeline"], 4501, "the steps of all three: {receipt}");
-    assert_eq!(receipt["removed"]["leads"], 1201, "{receipt}");
+    assert_eq!(receipt["removed"]["timeline"], 4502, "the steps of all three: {receipt}");
+    assert_eq!(receipt["removed"]["leads"], 1202, "{receipt}");
+    let again = world.http().send(&posted).await;
+    assert_eq!(again.status, 401, "neither the response of before nor a new lead: {again:?}");
+    assert_eq!(tables_with(&world, MARKER).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn two_erasures_of_one_client_at_once_count_each_row_once() {
+    let world = World::start().await;
+    let client = world.accept(identified().email("zq8marker@example.com")).await["clientId"].clone();
+    let session = world.database.connect().await;
+    session.batch_execute("BEGIN; SELECT FROM timeline FOR UPDATE").await.expect("a lock");
+    let free = async {
+        let waiting = "application_name = 'connectctl' AND wait_event_type = 'Lock'";
+        world.database.until_sessions(waiting, 2).await;
+        session.batch_execute("COMMIT").await.expect("a commit");
+    };
+    let (first, second) = (erase(&world.connectctl, &client), erase(&world.connectctl, &client));
+    let (first, second, ()) = futures_util::join!(first, second, free);
+    assert_eq!((&first["removed"]["timeline"], &second["removed"]["timeline"]), (&1.into(), &1.into()));
     assert_eq!(tables_with(&world, MARKER).await, Vec::<String>::new());
 }
 
