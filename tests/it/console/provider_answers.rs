@@ -1,6 +1,5 @@
 //! Signing in at a provider whose documents and tokens are unusual, wrong, or forged (D43).
 
-use super::identity_provider::GROUPS;
 use super::openid_connect::begin;
 use super::{ConsoleWorld, Visitor, between, body};
 use base64::Engine as _;
@@ -8,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use common::version::USER_AGENT;
 use rcgen::{KeyPair, PKCS_ED25519, SigningKey as _};
 use serde_json::{Value, json};
-use tests::{Authority, Behavior, HttpResponse, Program, Receiver, World, WorldBuilder, now};
+use tests::{Authority, Behavior, HttpResponse, Program, Receiver, World, now, slug};
 
 const DISCOVERY: &str = "/.well-known/openid-configuration";
 const TOKEN: &str = "/token";
@@ -61,15 +60,19 @@ impl Provider {
         self.answer(DISCOVERY, 200, &with(document, other));
     }
 
-    async fn console(&self) -> ConsoleWorld {
-        self.console_of(World::with()).await
-    }
-
-    async fn console_of(&self, world: WorldBuilder) -> ConsoleWorld {
-        let world = world.ingests(0).workers(0);
-        let world = world.set("CONNECT_OIDC_ISSUER", &self.server.url("")).set("CONNECT_OIDC_GROUPS", GROUPS);
-        let world = world.set("CONNECT_OIDC_CLIENT_ID", "connect").set("CONNECT_OIDC_CLIENT_SECRET", "s");
-        ConsoleWorld::of(world.set("CONNECT_OIDC_AUDIENCES", "project-1, project-2")).await
+    /// A console of the shared world whose people sign in at this provider.
+    async fn console(&self, more: &[(&str, &str)]) -> ConsoleWorld {
+        let mut world = World::shared().await;
+        let groups = format!("admins=admin:{}", slug("acme"));
+        let (issuer, audiences) = (self.server.url(""), "project-1, project-2");
+        let settings = [("ISSUER", issuer.as_str()), ("CLIENT_ID", "connect"), ("CLIENT_SECRET", "s")];
+        for (name, value) in
+            settings.iter().chain(&[("GROUPS", groups.as_str()), ("AUDIENCES", audiences)]).chain(more)
+        {
+            world.set(&format!("CONNECT_OIDC_{name}"), value);
+        }
+        let console = Program::console(world.settings()).await;
+        ConsoleWorld { console: Some(console), world }
     }
 
     /// Begins and completes a sign-in. Its token answer, ID token and header of that have the `changed` fields `answer`, `claims`
@@ -79,7 +82,7 @@ impl Provider {
         let header = with(json!({"alg": "EdDSA", "kid": "k1"}), &changed["header"]);
         let claims = json!({
             "iss": self.server.url(""), "aud": "connect", "sub": "id-1", "nonce": between(&url, "&nonce=", "&"),
-            "iat": now(), "exp": now() + 300, "groups": ["connect-operators"],
+            "iat": now(), "exp": now() + 300, "groups": ["admins"],
         });
         let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let message = format!("{}.{}", part(&header), part(&with(claims, &changed["claims"])));
@@ -114,7 +117,7 @@ async fn what_the_console_does_not_need_may_have_any_type() {
         "response_types_supported": "code", "subject_types_supported": null, "id_token_signing_alg_values_supported": 1,
         "userinfo_endpoint": "", "token_endpoint_auth_methods_supported": "client_secret_post", "grant_types_supported": {},
     }));
-    let console = provider.console().await;
+    let console = provider.console(&[]).await;
     let claims = json!([
         {"amr": "pwd"}, {"acr": 1}, {"auth_time": "1795615113"}, {"updated_at": "Tue Jan 06 2026"}, {"name": {}},
         {"phone_number": 49_301_234, "address": "Berlin", "locale": 1, "zoneinfo": [], "picture": {}, "gender": 1},
@@ -132,7 +135,7 @@ async fn what_the_console_does_not_need_may_have_any_type() {
         let mut visitor = console.visitor();
         let response = provider.sign_in(&mut visitor, &changed).await;
         assert_eq!(response.status, 303, "{changed}: {}\n{}", body(&response), console.program().logs());
-        let shown = visitor.page("/").await;
+        let shown = visitor.page("/agencies/acme").await;
         assert!(shown.contains(&format!("id-{number}")), "{changed}: {shown}");
     }
     for request in provider.server.received() {
@@ -141,13 +144,13 @@ async fn what_the_console_does_not_need_may_have_any_type() {
     let mut visitor = console.visitor();
     let verified = json!({"claims": {"email": "ana@example.com", "email_verified": "True"}});
     assert_eq!(provider.sign_in(&mut visitor, &verified).await.status, 303);
-    assert!(!visitor.page("/").await.contains("not verified"));
+    assert!(!visitor.page("/agencies/acme").await.contains("not verified"));
 }
 
 #[tokio::test]
 async fn a_token_that_is_not_for_this_sign_in_is_refused_with_its_field() {
     let provider = Provider::start();
-    let console = provider.console().await;
+    let console = provider.console(&[]).await;
     let wrong = json!({
         "aud": {"claims": {"aud": ["connect", "project-1", "other"]}},
         "azp": {"claims": {"azp": "other"}},
@@ -169,7 +172,7 @@ async fn a_token_that_is_not_for_this_sign_in_is_refused_with_its_field() {
 #[tokio::test]
 async fn an_answer_that_cannot_be_used_is_no_outage() {
     let provider = Provider::start();
-    let console = provider.console().await;
+    let console = provider.console(&[]).await;
     for (other, field) in [
         (json!({"jwks_uri": 5}), "jwks_uri"),
         (json!({"token_endpoint": "ldap://example.com"}), "token_endpoint"),
@@ -216,7 +219,7 @@ async fn a_certificate_that_is_not_accepted_is_no_outage() {
     ] {
         let provider = Provider::on(Receiver::https_for(presented, &NAMES));
         let file = listed.file().display().to_string();
-        let console = provider.console_of(World::with().set("CONNECT_OIDC_CA_FILE", &file)).await;
+        let console = provider.console(&[("CA_FILE", &file)]).await;
         let Some(why) = why else {
             assert_eq!(provider.sign_in(&mut console.visitor(), &json!({})).await.status, 303);
             continue;
