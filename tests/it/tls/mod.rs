@@ -4,7 +4,6 @@
 mod broker;
 mod postgres;
 mod programs;
-mod self_signed;
 
 use std::fs;
 use std::path::{Path, PathBuf};
