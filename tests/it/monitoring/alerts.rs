@@ -76,7 +76,7 @@ async fn a_stuck_worker_fires_messages_held_and_a_stopped_one_no_consumers_and_q
         r#"connect:queue_messages_ready:max{queue="events"} == 0 and connect:queue_consumers:max > 0"#;
     until_true(&prometheus, waiting).await;
     world.proxies().postgres.restore();
-    prometheus.until_quiet().await;
+    prometheus.until_resolved("ConnectMessagesUnacknowledged", &[]).await;
 
     assert_eq!(world.workers.remove(0).terminate().await.code(), Some(0));
     world.send(&[contact()]).await.assert_error(503, "processing_timeout");
@@ -98,7 +98,7 @@ async fn unreachable_servers_fire_for_every_program_and_burn_the_error_budget() 
     }
     world.send(&[contact()]).await.assert_error(503, "overloaded");
     world.proxies().broker.restore();
-    prometheus.until_quiet().await;
+    prometheus.until_resolved("ConnectBrokerDisconnected", &[]).await;
 
     world.accept(contact()).await;
     world.proxies().postgres.reset_connections();
@@ -136,7 +136,7 @@ async fn webhooks_that_wait_for_their_fan_out_fail_or_are_dead_fire() {
     assert_eq!(receiver.count(), 0);
     drop(holder);
     receiver.wait_for(1).await;
-    prometheus.until_quiet().await;
+    prometheus.until_resolved("ConnectOutboxStuck", &[]).await;
 
     receiver.respond_to_all(Behavior::status(500));
 
