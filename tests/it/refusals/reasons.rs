@@ -13,7 +13,10 @@ async fn each_failed_authentication_is_recorded_with_its_reason() {
     let revoked = world.add_key("events:ingest").await;
     world.connectctl.json(&["key", "revoke", &revoked.prefix]).await;
     let expired = world.add_key("events:ingest").await;
-    let expire = format!("UPDATE api_keys SET expires_at = now() WHERE prefix = '{}'", expired.prefix);
+    let expire = format!(
+        "UPDATE api_keys SET expires_at = now() - interval '1 minute' WHERE prefix = '{}'",
+        expired.prefix
+    );
     world.database.execute(&expire).await;
     let replayed = key.events(b"[]".to_vec());
     refused(&world, &replayed, 400).await;
