@@ -8,6 +8,11 @@ use serde_json::Value;
 use std::process::Stdio;
 use tokio::process::{Child, Command};
 
+/// The words of a command line, none of which has a blank in it.
+pub fn words(line: &str) -> Vec<&str> {
+    line.split(' ').collect()
+}
+
 /// `connectctl` with its settings.
 #[derive(Clone, Debug)]
 pub struct Connectctl {

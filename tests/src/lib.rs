@@ -36,7 +36,7 @@ pub mod roles;
 pub mod torture;
 
 pub use command_output::CommandOutput;
-pub use connectctl::Connectctl;
+pub use connectctl::{Connectctl, words};
 pub use database::TestDatabase;
 pub use event::{Event, event};
 pub use eventually::{MAX_WAIT, eventually, until_equal};

@@ -1,14 +1,9 @@
 //! Opening, assigning and moving leads.
 
 use super::{act, action, get, lead, open_lead, patch, send_action_as, trip, trip_route};
-use serde_json::{Value, json};
+use crate::connectctl::fields;
+use serde_json::json;
 use tests::{World, event, text};
-
-fn fields(value: &Value) -> Vec<&str> {
-    let mut fields: Vec<&str> = value.as_object().expect("an object").keys().map(String::as_str).collect();
-    fields.sort_unstable();
-    fields
-}
 
 #[tokio::test]
 async fn opens_a_lead_with_client_number_owner_and_trip() {

@@ -1,7 +1,7 @@
 //! Deliveries in the browser: pages, filters, replays.
 
 use super::{ConsoleWorld, body};
-use tests::{Behavior, MAX_WAIT, Receiver, event, eventually, text};
+use tests::{Behavior, MAX_WAIT, Receiver, event, eventually, text, words};
 
 const DELIVERIES: &str = "/agencies/acme/deliveries";
 
@@ -9,10 +9,7 @@ const DELIVERIES: &str = "/agencies/acme/deliveries";
 async fn failed_deliveries_are_seen_and_replayed_one_by_one_and_all_that_match() {
     let console = ConsoleWorld::shared().await;
     let (world, visitor) = (&console.world, console.admin().await);
-    world
-        .connectctl
-        .json(&["member", "add", "--tenant", "acme", "--email", "m@example.com", "--name", "Mo"])
-        .await;
+    world.connectctl.json(&words("member add --tenant acme --email m@example.com --name Mo")).await;
     let receiver = Receiver::http();
     let broken =
         Behavior::status(500).with_header("x-evil", "<script>").with_body("<script>alert(1)</script>");

@@ -2,7 +2,7 @@
 
 use super::ConsoleWorld;
 use serde_json::{Value, json};
-use tests::{MAX_WAIT, Receiver, event, eventually, text};
+use tests::{MAX_WAIT, Receiver, event, eventually, text, words};
 
 fn stages(steps: &[Value]) -> Vec<&str> {
     steps.iter().map(|step| text(&step["stage"])).collect()
@@ -12,10 +12,7 @@ fn stages(steps: &[Value]) -> Vec<&str> {
 async fn an_event_is_followed_from_its_request_to_the_attempts_of_its_webhooks() {
     let console = ConsoleWorld::shared().await;
     let world = &console.world;
-    world
-        .connectctl
-        .json(&["member", "add", "--tenant", "acme", "--email", "m@example.com", "--name", "Mo"])
-        .await;
+    world.connectctl.json(&words("member add --tenant acme --email m@example.com --name Mo")).await;
     let receiver = Receiver::http();
     world.subscribe(&receiver.url("/hook")).await;
     let sent = event("enquiry.submitted").email("ana@example.com").id(" order-4711 ");

@@ -2,7 +2,7 @@
 
 use super::{get, is_version, lead_route, new_client, new_lead, patch, post, record, trip_route};
 use serde_json::{Value, json};
-use tests::{World, text};
+use tests::{World, text, words};
 
 fn brief() -> Value {
     json!({
@@ -107,10 +107,7 @@ async fn a_patch_changes_only_title_flag_stage_and_owner() {
 async fn notifies_a_new_owner_and_rejects_one_who_is_not_an_active_member() {
     let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
-    world
-        .connectctl
-        .json(&["member", "add", "--tenant", "acme", "--email", "cy@acme.test", "--name", "Cy"])
-        .await;
+    world.connectctl.json(&words("member add --tenant acme --email cy@acme.test --name Cy")).await;
     world.connectctl.json(&["member", "remove", "--tenant", "acme", "--email", "cy@acme.test"]).await;
     for stranger in ["nobody@acme.test", "cy@acme.test", "ana@example.com"] {
         let response = patch(&world, &lead_route(&lead), json!({"owner": stranger})).await;

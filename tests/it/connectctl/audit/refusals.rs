@@ -2,7 +2,7 @@
 
 use super::{count, last};
 use serde_json::{Value, json};
-use tests::{Connectctl, TestDatabase, World, text};
+use tests::{Connectctl, TestDatabase, World, text, words};
 use uuid::Uuid;
 
 /// Not the master key of the tests.
@@ -11,41 +11,64 @@ const OTHER_MASTER_KEY: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
 #[tokio::test]
 async fn a_command_that_fails_adds_no_record() {
     let world = World::start().await;
+    let foreign = world.add_tenant("zeta").await.prefix;
     let (id, before) = (Uuid::now_v7().to_string(), count(&world.database).await);
-    let refused: &[&[&str]] = &[
-        &["tenant", "create", "--slug", "acme", "--name", "Again"],
-        &["tenant", "set", "--tenant", "nobody", "--discovery", "true"],
-        &["member", "add", "--tenant", "nobody", "--email", "a@b.test", "--name", "A"],
-        &["member", "remove", "--tenant", "acme", "--email", "nobody@acme.test"],
-        &["company", "create", "--tenant", "nobody", "--name", "A", "--domain", "a.test"],
-        &["key", "create", "--tenant", "nobody", "--name", "k", "--scopes", "events:ingest"],
-        &["key", "scopes", "ck_nobody", "--set", "events:ingest"],
-        &["key", "revoke", "ck_nobody"],
-        &["key", "rotate-secret", "ck_nobody"],
-        &["key", "end-overlap", "ck_nobody"],
-        &["subscription", "create", "--tenant", "acme", "--url", "ftp://a.test/"],
-        &["subscription", "pause", &id],
-        &["subscription", "resume", &id],
-        &["subscription", "remove", &id],
-        &["subscription", "rotate-secret", &id],
-        &["delivery", "replay", &id],
-        &["delivery", "replay", "--dead", "--tenant", "nobody"],
-        &["advisor", "archive", "--tenant", "nobody", "--lead", &id],
+    let rows = [
+        "tenant create --slug acme --name Again",
+        "tenant create --slug ACME --name Again",
+        "tenant set --tenant nobody --discovery true",
+        "member add --tenant nobody --email a@b.test --name A",
+        "member list --tenant nobody",
+        "member remove --tenant acme --email nobody@acme.test",
+        "company create --tenant nobody --name A --domain a.test",
+        "key create --tenant nobody --name k --scopes events:ingest",
+        "key create --tenant acme --name k --scopes events:read",
+        "key create --tenant acme --name k --scopes events:ingest,admin",
+        "key create --tenant acme --name k --scopes ,",
+        "key scopes ck_nobody --set events:ingest",
+        "key revoke ck_nobody",
+        "key rotate-secret ck_nobody",
+        "key end-overlap ck_nobody",
+        "subscription create --tenant nobody --url https://1.1.1.1/",
+        "subscription create --tenant acme --url ftp://a.test/",
+        "subscription create --tenant acme --url http://1.1.1.1/hooks",
+        "subscription create --tenant acme --url https://10.0.0.1/",
+        "subscription create --tenant acme --url https://[::ffff:127.0.0.1]/",
+        "subscription create --tenant acme --url https://no-such-name.invalid/",
+        "subscription create --tenant acme --url https://1.1.1.1:22/",
+        "subscription create --tenant acme --url ",
+        "subscription create --tenant acme --url https://1.1.1.1/ --events lead.deleted",
+        "subscription create --tenant acme --url https://1.1.1.1/ --events proposal.ready",
+        "subscription create --tenant acme --url https://1.1.1.1/ --events message.posted",
+        "subscription create --tenant acme --url https://1.1.1.1/ --key ck_unknown",
+        "subscription create --tenant acme --url https://1.1.1.1/ --key FOREIGN",
+        "subscription pause ID",
+        "subscription resume ID",
+        "subscription remove ID",
+        "subscription rotate-secret ID",
+        "delivery replay ID",
+        "delivery replay --dead --tenant nobody",
+        "advisor archive --tenant nobody --lead ID",
+        "timeline --tenant acme --client ID",
+        "timeline --tenant acme --client none",
+        "inbox --tenant acme --lead ID",
+        "invoice --tenant acme --lead ID",
+        "discovery --tenant acme --client ID",
+        "pipeline --tenant nobody",
+        "notifications --tenant nobody",
+        "usage --tenant nobody",
     ];
-    for arguments in refused {
-        world.connectctl.refusal(arguments).await;
+    for row in rows {
+        world.connectctl.refusal(&words(&row.replace("ID", &id).replace("FOREIGN", &foreign))).await;
     }
     let nowhere = world.connectctl.without("CONNECT_QUEUE_PREFIX").and("CONNECT_QUEUE_PREFIX", "nowhere");
-    for arguments in [&["queue", "requeue", "events", "--dead"][..], &["queue", "drop", "events", "--dead"]] {
-        nowhere.refusal(arguments).await;
+    for arguments in ["queue requeue events --dead", "queue drop events --dead"] {
+        nowhere.refusal(&words(arguments)).await;
     }
     let other_key =
         world.connectctl.without("CONNECT_MASTER_KEY").and("CONNECT_MASTER_KEY", OTHER_MASTER_KEY);
-    for arguments in [
-        &["secrets", "rotate"][..],
-        &["key", "create", "--tenant", "acme", "--name", "k", "--scopes", "events:ingest"],
-    ] {
-        other_key.refusal(arguments).await;
+    for arguments in ["secrets rotate", "key create --tenant acme --name k --scopes events:ingest"] {
+        other_key.refusal(&words(arguments)).await;
     }
     assert_eq!(count(&world.database).await, before);
 }

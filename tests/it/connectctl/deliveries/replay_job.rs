@@ -6,20 +6,6 @@ use serde_json::json;
 use tests::text;
 use uuid::Uuid;
 
-const JOB: [&str; 11] = [
-    "createdAt",
-    "endedAt",
-    "eventType",
-    "id",
-    "matched",
-    "occurred",
-    "perSecond",
-    "replayed",
-    "state",
-    "states",
-    "subscriptionId",
-];
-
 #[tokio::test]
 async fn a_job_is_stored_listed_and_stopped_without_a_broker_and_a_dispatcher() {
     let (world, subscription) = world().await;
@@ -28,7 +14,9 @@ async fn a_job_is_stored_listed_and_stopped_without_a_broker_and_a_dispatcher() 
     let options = ["--state", "dead", "--from", "2026-05-01T10:00:01Z", "--rate", "7", "--no-wait"];
     let created =
         connectctl.json(&[&["delivery", "replay", "--tenant", "acme"], &options[..]].concat()).await;
-    assert_eq!(fields(&created), JOB);
+    let expected =
+        "createdAt endedAt eventType id matched occurred perSecond replayed state states subscriptionId";
+    assert_eq!(fields(&created).join(" "), expected);
     assert_eq!(
         (&created["matched"], &created["replayed"], &created["perSecond"]),
         (&json!(2), &json!(0), &json!(7))
@@ -48,9 +36,14 @@ async fn a_job_is_stored_listed_and_stopped_without_a_broker_and_a_dispatcher() 
     assert_eq!(connectctl.json(&["replay", "show", id]).await, stopped);
     assert_eq!(count(&world, "dead").await, 3);
     for unknown in [Uuid::now_v7().to_string(), "no id".to_owned()] {
-        for command in ["show", "stop"] {
-            let refusal = connectctl.refusal(&["replay", command, &unknown]).await;
-            assert!(refusal.contains(&format!("replay job {unknown:?} does not exist")), "{refusal}");
+        for (group, command, what) in [
+            ("replay", "show", "replay job"),
+            ("replay", "stop", "replay job"),
+            ("delivery", "show", "delivery"),
+            ("delivery", "replay", "delivery"),
+        ] {
+            let refusal = connectctl.refusal(&[group, command, &unknown]).await;
+            assert!(refusal.contains(&format!("{what} {unknown:?} does not exist")), "{refusal}");
         }
     }
 }

@@ -29,8 +29,8 @@ async fn lists_subscriptions_with_a_backlog_of_all_tenants_worst_first() {
     let of_acme =
         [json!("acme"), json!(acme), json!(5), json!(0), json!(0), json!("2026-05-01T10:00:00.000Z")];
     assert_eq!(counts(1), of_acme);
-    let expected = ["dead", "oldestAt", "pausedAt", "pending", "retried", "subscriptionId", "tenant", "url"];
-    assert_eq!(fields(&listed[0]), expected);
+    let expected = "dead oldestAt pausedAt pending retried subscriptionId tenant url";
+    assert_eq!(fields(&listed[0]).join(" "), expected);
     let table = world.connectctl.run(&["delivery", "summary"]).await;
     assert!(table.output.contains("zeta") && table.output.contains("https://1.1.1.1/hooks"), "{table:?}");
 }

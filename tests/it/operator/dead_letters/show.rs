@@ -32,23 +32,9 @@ async fn shows_reason_and_time_of_dead_letters_without_personal_data() {
     let whys: Vec<&str> = shown.iter().map(|letter| text(&letter["why"])).collect();
     assert_eq!(whys, ["has no metadata", "its body cannot be parsed", "its metadata cannot be parsed"]);
     for letter in &shown {
-        let expected = [
-            "at",
-            "bytes",
-            "count",
-            "deliveryId",
-            "eventId",
-            "mac",
-            "messageId",
-            "publishedAt",
-            "reason",
-            "requestId",
-            "subscriptionId",
-            "tenantId",
-            "type",
-            "why",
-        ];
-        assert_eq!(fields(letter), expected);
+        let expected = "at bytes count deliveryId eventId mac messageId publishedAt reason requestId subscriptionId tenantId \
+            type why";
+        assert_eq!(fields(letter).join(" "), expected);
         assert_eq!((&letter["reason"], &letter["count"]), (&json!("rejected"), &json!(1)));
         assert_eq!((&letter["bytes"], &letter["mac"]), (&json!(body.len()), &json!("valid")));
         let at = &text(&letter["at"])[..19];
