@@ -2,7 +2,6 @@
 
 mod headers;
 mod keys;
-mod order;
 mod replay;
 mod signature;
 mod timing;

@@ -4,7 +4,7 @@ use super::{assert_forbidden, assert_unauthorized, valid};
 use futures_util::future::join_all;
 use serde_json::json;
 use tests::event::batch;
-use tests::{MAX_WAIT, World, event, eventually};
+use tests::{World, event, until_equal};
 
 #[tokio::test]
 async fn accepts_hex_of_any_case_and_rejects_its_replay_in_another() {
@@ -61,11 +61,7 @@ async fn a_missing_scope_does_not_use_up_the_signature() {
     let request = key.events(valid());
     assert_forbidden(&world.http().send(&request).await, "no scope");
     world.connectctl.json(&["key", "scopes", &key.prefix, "--set", "events:ingest"]).await;
-    eventually("the scope counts", MAX_WAIT, async || match world.http().send(&request).await.status {
-        200 => Ok(()),
-        status => Err(status.to_string()),
-    })
-    .await;
+    until_equal("the scope counts", 200, async || world.http().send(&request).await.status).await;
 }
 
 #[tokio::test]
@@ -89,4 +85,18 @@ async fn another_key_or_second_makes_another_signature_of_the_same_body() {
 async fn assert_tenant_refused(world: &World, request: &tests::HttpRequest) {
     let message = world.http().send(request).await.assert_error(400, "invalid_request");
     assert!(message.contains("events[0].tenant"), "{message}");
+}
+
+#[tokio::test]
+async fn stores_for_the_keys_tenant_whatever_the_case_of_the_header() {
+    let world = World::shared().await;
+    let zeta = world.add_tenant("zeta").await;
+    let body = batch(&[event("contact.identified")
+        .tenant(&format!(" {} ", zeta.tenant.to_uppercase()))
+        .email("ana@example.com")]);
+    let header = format!(" {}  ", zeta.tenant.to_uppercase());
+    let request = zeta.events(body).replacing("x-connect-tenant", header);
+    assert_eq!(world.http().send(&request).await.status, 200);
+    let slugs = world.database.rows("SELECT slug FROM clients JOIN tenants USING (tenant_id)", &[]).await;
+    assert_eq!(slugs, [json!({"slug": zeta.tenant})]);
 }

@@ -1,9 +1,12 @@
-//! Credentials on all ten routes: the header-level 401 and 403 (specification: Errors, Scopes; D1).
+//! Credentials on the ten records routes and on the events route: the header-level 401 and 403 (specification: Authentication,
+//! Errors, Scopes; D1). `auth` has what only the events route has.
 
 use super::new_lead;
-use super::routes::{Route, every_route, every_write};
+use super::routes::{Route, events_route, every_route, every_write};
 use serde_json::{Value, json};
 use tests::{ApiKey, HttpRequest, HttpResponse, World, now, until_equal};
+
+const HEADERS: [&str; 3] = ["x-connect-key", "x-connect-tenant", "x-connect-signature"];
 
 #[track_caller]
 fn assert_refused(response: &HttpResponse, status: u16, why: &str) {
@@ -20,8 +23,13 @@ async fn written(world: &World) -> Vec<Value> {
     world.database.rows(query, &[]).await
 }
 
+/// A request to each route that needs credentials.
+fn all_routes(lead: &Value) -> Vec<Route> {
+    every_route(lead).into_iter().chain([events_route()]).collect()
+}
+
 /// Requests like `right` with rejected credentials, each with its fault.
-fn invalid_requests(world: &World, route: &Route, right: &HttpRequest) -> Vec<(String, HttpRequest)> {
+fn invalid_requests(world: &World, route: &Route, right: &HttpRequest) -> Vec<(&'static str, HttpRequest)> {
     let signature = right.header("x-connect-signature");
     let put = |header: &str, value: &str| right.clone().replacing(header, value);
     let relabelled = |request: HttpRequest, from: &str, to: &str| {
@@ -29,28 +37,38 @@ fn invalid_requests(world: &World, route: &Route, right: &HttpRequest) -> Vec<(S
         request.replacing("x-connect-signature", signature)
     };
     let retargeted = |target: String| HttpRequest { target, ..right.clone() };
-    let stranger = ApiKey { secret: "another".to_owned(), ..world.key.clone() };
-    let invalid_requests = [
-        ("a v1 signature", route.signed_v1(&world.key)),
-        ("a v1 signature that says v2", relabelled(route.signed_v1(&world.key), "v1=", "v2=")),
-        ("a v2 signature that says v1", relabelled(right.clone(), "v2=", "v1=")),
-        ("both schemes", put("x-connect-signature", &format!("{signature},v1={}", "0".repeat(64)))),
+    let with_secret = |secret: &str| ApiKey { secret: secret.to_owned(), ..world.key.clone() };
+    let (own, other) = if route.is_events() { ("v1=", "v2=") } else { ("v2=", "v1=") };
+    let otherwise = route.signed_otherwise(&world.key);
+    let (t, rest) = signature[2..].split_once(',').expect("t=<seconds>,..");
+    let later = t.parse::<i64>().expect("a number") + 1;
+    let mut invalid_requests = vec![
+        ("the other scheme", otherwise.clone()),
+        ("the other scheme under the name of the right one", relabelled(otherwise, other, own)),
+        ("the right scheme under the name of the other one", relabelled(right.clone(), own, other)),
+        ("both schemes", put("x-connect-signature", &format!("{signature},{other}{}", "0".repeat(64)))),
+        ("another time", put("x-connect-signature", &format!("t={later},{rest}"))),
         ("no signature", put("x-connect-signature", "")),
         ("signed long ago", route.signed_at(now() - 310, &world.key)),
         ("signed in the future", route.signed_at(now() + 310, &world.key)),
-        ("another secret", route.signed(&stranger)),
+        ("another secret", route.signed(&with_secret("another"))),
+        ("the visible prefix as the secret", route.signed(&with_secret(&world.key.prefix))),
         ("an unknown key", put("x-connect-key", "ck_unknown")),
         ("no tenant", put("x-connect-tenant", " ")),
         ("another body", right.clone().with_body(format!("{} ", route.body))),
-        ("another query", retargeted(format!("{}?x=1", right.target))),
-        ("another method", HttpRequest { method: other_method(route).to_owned(), ..right.clone() }),
+        ("no body", right.clone().with_body(if route.body.is_empty() { "{}" } else { "" })),
+        ("no header", HEADERS.iter().fold(right.clone(), |request, header| request.without(header))),
     ];
-    let mut invalid_requests: Vec<_> =
-        invalid_requests.into_iter().map(|(why, request)| (why.to_owned(), request)).collect();
-    for header in ["x-connect-key", "x-connect-tenant", "x-connect-signature"] {
-        let twice = right.clone().with(header, right.header(header));
-        invalid_requests.push((format!("{header} twice"), twice));
-        invalid_requests.push((format!("without {header}"), right.clone().without(header)));
+    if !route.is_events() {
+        invalid_requests.push(("another query", retargeted(format!("{}?x=1", right.target))));
+        let method = other_method(route).to_owned();
+        invalid_requests.push(("another method", HttpRequest { method, ..right.clone() }));
+    }
+    for header in HEADERS {
+        invalid_requests.push((header, right.clone().without(header)));
+        for second in [right.header(header).as_str(), "other"] {
+            invalid_requests.push((header, right.clone().with(header, second)));
+        }
     }
     invalid_requests
 }
@@ -69,7 +87,7 @@ fn other_method(route: &Route) -> &'static str {
 async fn invalid_credentials_get_401_on_every_route_and_use_up_nothing() {
     let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
-    for route in every_route(&lead) {
+    for route in all_routes(&lead) {
         let (before, right) = (written(&world).await, route.signed(&world.key));
         for (why, request) in invalid_requests(&world, &route, &right) {
             let why = format!("{} {}: {why}", route.method, route.path);
@@ -86,17 +104,20 @@ async fn another_tenant_in_the_header_gets_403_on_every_route_and_uses_up_nothin
     let world = World::shared().await;
     world.add_tenant("zeta").await;
     let lead = new_lead(&world, json!({})).await;
-    for route in every_route(&lead) {
+    for route in all_routes(&lead) {
         let right = route.signed(&world.key);
-        for tenant in ["zeta", "nobody"] {
-            let elsewhere = right.clone().replacing("x-connect-tenant", tests::slug(tenant));
-            assert_refused(&world.http().send(&elsewhere).await, 403, &format!("{route:?} of {tenant}"));
+        let name = format!(" {} ", world.key.tenant.to_uppercase());
+        // The second time, the signature has been used up, which is checked later.
+        for status in [route.success(), 401] {
+            for tenant in ["zeta", "nobody", "acme2"] {
+                let elsewhere = right.clone().replacing("x-connect-tenant", tests::slug(tenant));
+                assert_refused(&world.http().send(&elsewhere).await, 403, &format!("{route:?} of {tenant}"));
+            }
+            let again = right.clone().replacing("x-connect-tenant", &name);
+            let sent = if status == 401 { again.replacing("idempotency-key", "another") } else { again };
+            let response = world.http().send(&sent).await;
+            assert_eq!(response.status, status, "{route:?}: {response:?}");
         }
-        let passed = world
-            .http()
-            .send(&right.replacing("x-connect-tenant", format!(" {} ", world.key.tenant.to_uppercase())))
-            .await;
-        assert_eq!(passed.status, route.success(), "{route:?}: {passed:?}");
     }
 }
 
@@ -104,13 +125,13 @@ async fn another_tenant_in_the_header_gets_403_on_every_route_and_uses_up_nothin
 async fn every_route_uses_up_the_signature_even_when_it_refuses() {
     let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
-    for route in every_route(&lead) {
+    for route in all_routes(&lead) {
         let request = route.signed(&world.key);
         assert_eq!(world.http().send(&request).await.status, route.success(), "{route:?}");
         let again = request.clone().replacing("idempotency-key", "another");
         assert_refused(&world.http().send(&again).await, 401, &format!("{route:?} again"));
     }
-    for route in every_write(&lead) {
+    for route in every_write(&lead).into_iter().chain([events_route()]) {
         let invalid = Route { body: "{".to_owned(), ..route };
         let request = invalid.signed(&world.key);
         world.http().send(&request).await.assert_error(400, "invalid_request");
@@ -124,16 +145,20 @@ async fn credentials_and_scopes_are_checked_before_idempotency_key_condition_and
     let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
     let reader = world.add_key("clients:read,leads:read").await;
-    for route in every_write(&lead) {
+    for route in every_write(&lead).into_iter().chain([events_route()]) {
         let wrong = |request: HttpRequest| request.without("idempotency-key").with("if-match", "?");
         let invalid = Route { body: "{".to_owned(), ..route };
-        let stale = wrong(invalid.signed_at(1, &reader)).replacing("x-connect-tenant", "zeta");
-        assert_refused(&world.http().send(&stale).await, 401, &format!("stale {invalid:?}"));
-        assert_refused(
-            &world.http().send(&wrong(invalid.signed(&reader))).await,
-            403,
-            &format!("{invalid:?}"),
-        );
+        let right = wrong(invalid.signed(&reader));
+        let elsewhere = |request: HttpRequest| request.replacing("x-connect-tenant", "zeta");
+        for (why, request, status) in [
+            ("stale", elsewhere(wrong(invalid.signed_at(1, &reader))), 401),
+            ("another body", elsewhere(right.clone()).with_body("{}"), 401),
+            ("an unknown key", elsewhere(right.clone()).replacing("x-connect-key", "ck_no"), 401),
+            ("without the scope", right, 403),
+            ("of another tenant", elsewhere(wrong(invalid.signed(&world.key))), 403),
+        ] {
+            assert_refused(&world.http().send(&request).await, status, &format!("{why}: {invalid:?}"));
+        }
         assert_eq!(world.http().send(&wrong(invalid.signed(&world.key))).await.status, 400);
     }
 }
@@ -143,7 +168,7 @@ async fn a_revoked_or_expired_key_gets_401_on_every_route() {
     let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
     let revoked = world.add_key(tests::ALL_SCOPES).await;
-    for route in every_route(&lead) {
+    for route in all_routes(&lead) {
         assert_eq!(world.http().send(&route.signed(&revoked)).await.status, route.success(), "{route:?}");
     }
     world.connectctl.json(&["key", "revoke", &revoked.prefix]).await;
@@ -154,7 +179,7 @@ async fn a_revoked_or_expired_key_gets_401_on_every_route() {
             world.http().send(&every_route(&lead)[0].signed(&key)).await.status
         })
         .await;
-        for route in every_route(&lead) {
+        for route in all_routes(&lead) {
             assert_refused(&world.http().send(&route.signed(&key)).await, 401, &format!("{route:?}"));
         }
     }

@@ -1,8 +1,9 @@
-//! The ten records routes (specification: Records routes).
+//! The ten records routes (specification: Records routes), and the events route.
 
 use super::records_target;
 use serde_json::{Value, json};
-use tests::{ApiKey, HttpRequest, text};
+use tests::event::batch;
+use tests::{ApiKey, HttpRequest, event, text};
 use uuid::Uuid;
 
 /// A request to one of the routes, which succeeds.
@@ -19,38 +20,50 @@ impl Route {
         self.method != "GET"
     }
 
+    /// Whether it is the events route, which takes signatures of the scheme `v1`.
+    pub(super) fn is_events(&self) -> bool {
+        self.path == "/events"
+    }
+
     /// The status of success.
     pub(crate) fn success(&self) -> u16 {
-        if self.method == "POST" { 201 } else { 200 }
+        if self.method == "POST" && !self.is_events() { 201 } else { 200 }
     }
 
     /// The request, a POST with an `Idempotency-Key` of its own.
     pub(crate) fn signed(&self, key: &ApiKey) -> HttpRequest {
-        self.with_idempotency_key(key.records(self.method, &records_target(&self.path), self.body.clone()))
+        self.signed_as(self.is_events(), None, key)
     }
 
     /// [`signed`](Self::signed) at `t`, seconds since the epoch.
     pub(crate) fn signed_at(&self, t: i64, key: &ApiKey) -> HttpRequest {
-        self.with_idempotency_key(key.records_at(
-            t,
-            self.method,
-            &records_target(&self.path),
-            self.body.clone(),
-        ))
+        self.signed_as(self.is_events(), Some(t), key)
     }
 
-    /// The same request with the signature of the events route.
-    pub(crate) fn signed_v1(&self, key: &ApiKey) -> HttpRequest {
-        let mut request = key.events(self.body.clone());
-        request.method = self.method.to_owned();
-        request.target = records_target(&self.path);
-        self.with_idempotency_key(request)
+    /// The same request with a signature of the other scheme.
+    pub(super) fn signed_otherwise(&self, key: &ApiKey) -> HttpRequest {
+        self.signed_as(!self.is_events(), None, key)
     }
 
-    fn with_idempotency_key(&self, request: HttpRequest) -> HttpRequest {
+    fn signed_as(&self, is_v1: bool, t: Option<i64>, key: &ApiKey) -> HttpRequest {
+        let (target, body) = (records_target(&self.path), self.body.clone());
+        let request = match (is_v1, t) {
+            (true, None) => key.events(body),
+            (true, Some(t)) => key.events_at(t, body),
+            (false, None) => key.records(self.method, &target, body),
+            (false, Some(t)) => key.records_at(t, self.method, &target, body),
+        };
+        let request = HttpRequest { method: self.method.to_owned(), target, ..request };
         let is_post = self.method == "POST";
         if is_post { request.with("idempotency-key", Uuid::now_v7().to_string()) } else { request }
     }
+}
+
+/// A batch of one new client.
+pub(super) fn events_route() -> Route {
+    let body = batch(&[event("contact.identified").external_id(&Uuid::now_v7().to_string())]);
+    let body = String::from_utf8(body).expect("text");
+    Route { method: "POST", path: "/events".to_owned(), body }
 }
 
 /// A request to each of the ten routes, about an existing lead. Each write changes something, whenever this is called.
