@@ -1,8 +1,9 @@
 //! Traces of waiting, replayed and retried deliveries, and of units of several requests.
 
-use super::{SENT, TRACE, enquiry_submitted, lines, request, request_id, trace_of, verbose};
+use super::lines::waiting;
+use super::{SENT, TRACE, enquiry_submitted, lines, lines_with, request, request_id, trace_of, verbose};
 use futures_util::future::join_all;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use tests::{Behavior, MAX_WAIT, Receiver, eventually, text};
 
@@ -17,11 +18,7 @@ async fn a_waiting_or_replayed_delivery_keeps_its_trace() {
     world.connectctl.json(&["subscription", "pause", subscription]).await;
     let response = world.http().send(&request(&world, enquiry_submitted()).with("traceparent", SENT)).await;
     assert_eq!(response.status, 200, "{response:?}");
-    eventually("the delivery waits", MAX_WAIT, async || {
-        let waiting = "SELECT count(*) FROM deliveries WHERE state = 'pending'";
-        if world.database.count(waiting).await == 1 { Ok(()) } else { Err("it doesn't".to_owned()) }
-    })
-    .await;
+    world.database.until_count("SELECT count(*) FROM deliveries WHERE state = 'pending'", 1).await;
     // The new dispatcher knows the trace only from the database.
     world.dispatchers.clear();
     world.add_dispatcher().await;
@@ -40,14 +37,7 @@ async fn a_waiting_or_replayed_delivery_keeps_its_trace() {
         assert_eq!(trace_of(webhook.header("traceparent")), TRACE);
         assert_eq!(webhook.header("x-connect-delivery"), dead);
     }
-    let attempted = eventually("both attempts are logged", MAX_WAIT, async || {
-        let lines = lines(&world.dispatchers[0], "webhook attempt finished").await;
-        let attempted: Vec<Value> =
-            lines.into_iter().filter(|line| line["message"] == "webhook attempt finished").collect();
-        if attempted.len() == 2 { Ok(attempted) } else { Err(attempted.len().to_string()) }
-    })
-    .await;
-    for line in attempted {
+    for line in lines_with(&world.dispatchers[0], "webhook attempt finished", 2).await {
         let span = &line["span"];
         let expected = (TRACE, request_id(&response).to_string());
         assert_eq!((text(&span["trace_id"]), text(&span["request_id"])), (expected.0, expected.1.as_str()));
@@ -55,28 +45,39 @@ async fn a_waiting_or_replayed_delivery_keeps_its_trace() {
 }
 
 #[tokio::test]
-async fn a_delivery_of_an_event_without_a_trace_starts_one_and_keeps_it() {
-    let mut world = verbose()
-        .dispatchers(0)
-        .set("CONNECT_WEBHOOK_ATTEMPTS", "2")
-        .set("CONNECT_WEBHOOK_BACKOFF_BASE", "100ms")
-        .start()
-        .await;
+async fn each_attempt_has_its_own_span_in_the_trace_of_its_event_or_in_a_new_one() {
+    let builder = verbose().dispatchers(0).set("CONNECT_WEBHOOK_ATTEMPTS", "2");
+    let mut world = builder.set("CONNECT_WEBHOOK_BACKOFF_BASE", "100ms").start().await;
     let receiver = Receiver::http();
     receiver.respond_to_all(Behavior::status(500));
     world.subscribe(&receiver.url("/hooks")).await;
     world.accept(enquiry_submitted()).await;
     world.database.execute("UPDATE outbox SET traceparent = NULL").await;
+    let response = world.http().send(&request(&world, enquiry_submitted()).with("traceparent", SENT)).await;
     world.add_dispatcher().await;
-    let received = receiver.wait_for(2).await;
-    let traces = [&received[0], &received[1]].map(|webhook| trace_of(webhook.header("traceparent")));
-    assert_eq!(traces[0], traces[1]);
-    let lines = lines(&world.dispatchers[0], "webhook attempts used up; dead-lettering the delivery").await;
-    let dead = lines
-        .iter()
-        .find(|line| line["message"] == "webhook attempts used up; dead-lettering the delivery")
-        .expect("the line");
-    assert_eq!(text(&dead["span"]["trace_id"]), traces[0]);
+    let received = receiver.wait_for(4).await;
+    let message = "webhook attempts used up; dead-lettering the delivery";
+    let (mut traces, mut warnings) = (Vec::new(), 0);
+    for dead in lines_with(&world.dispatchers[0], message, 2).await {
+        assert_eq!(dead["attempts"], 2, "{dead}");
+        // Warnings are limited to one a second.
+        warnings += usize::from(dead["level"] == "WARN");
+        let (span, trace) = (&dead["span"], text(&dead["span"]["trace_id"]).to_owned());
+        let of_delivery =
+            received.iter().filter(|one| span["delivery_id"] == one.header("x-connect-delivery"));
+        let headers: Vec<&str> = of_delivery.map(|one| one.header("traceparent")).collect();
+        let [first, second] = headers[..] else { panic!("{headers:?}") };
+        assert_eq!((trace_of(first), trace_of(second)), (trace.as_str(), trace.as_str()));
+        assert_ne!(first, second);
+        assert_eq!(trace == TRACE, span["request_id"] == json!(request_id(&response)), "{dead}");
+        traces.push(trace);
+    }
+    assert!(warnings > 0, "no warning");
+    for _ in 0..2 {
+        let header = waiting(&world, "webhooks.dead").await.header("traceparent");
+        traces.extend(header.map(|header| trace_of(&header).to_owned()));
+    }
+    assert_eq!(traces.iter().filter(|trace| *trace == TRACE).count(), 2, "the event's: {traces:?}");
 }
 
 #[tokio::test]
@@ -91,13 +92,7 @@ async fn log_lines_of_a_unit_name_the_requests_and_traces_of_all_its_batches() {
     let requests = (0..20).map(|_| request(&world, enquiry_submitted()));
     let responses = join_all(requests.map(async |request| world.http().send(&request).await)).await;
     let ids: Vec<String> = responses.iter().map(|response| request_id(response).to_string()).collect();
-    let refused = eventually("all are logged", MAX_WAIT, async || {
-        let lines = lines(&world.ingests[0], "request failed").await;
-        let refused: Vec<Value> =
-            lines.into_iter().filter(|line| line["message"] == "request failed").collect();
-        if refused.len() == ids.len() { Ok(refused) } else { Err(refused.len().to_string()) }
-    })
-    .await;
+    let refused = lines_with(&world.ingests[0], "request failed", ids.len()).await;
     let of = |line: &Value, name: &str| text(&line["span"][name]).to_owned();
     let trace_of: BTreeMap<String, String> =
         refused.iter().map(|line| (of(line, "request_id"), of(line, "trace_id"))).collect();

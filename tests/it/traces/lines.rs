@@ -1,11 +1,11 @@
 //! Trace id and request id in the logs of all programs, and in the webhook.
 
 use super::{
-    SENT, TRACE, enquiry_submitted, lines, request, request_id, trace_and_request, trace_of, verbose,
+    SENT, TRACE, enquiry_submitted, lines_with, request, request_id, trace_and_request, trace_of, verbose,
 };
 use crate::records::patch_request;
 use serde_json::json;
-use tests::{Behavior, HttpRequest, MAX_WAIT, QueuedMessage, Receiver, World, eventually, text};
+use tests::{HttpRequest, MAX_WAIT, QueuedMessage, Receiver, World, eventually, text};
 use uuid::Uuid;
 
 #[tokio::test]
@@ -48,31 +48,6 @@ async fn a_callers_trace_is_in_the_logs_of_all_programs_and_in_the_webhook() {
 }
 
 #[tokio::test]
-async fn each_attempt_has_its_own_span_and_its_log_lines_name_the_delivery() {
-    let world = verbose()
-        .set("CONNECT_WEBHOOK_ATTEMPTS", "2")
-        .set("CONNECT_WEBHOOK_BACKOFF_BASE", "100ms")
-        .start()
-        .await;
-    let receiver = Receiver::http();
-    receiver.respond_to_all(Behavior::status(500));
-    world.subscribe(&receiver.url("/hooks")).await;
-    let response = world.http().send(&request(&world, enquiry_submitted()).with("traceparent", SENT)).await;
-    let received = receiver.wait_for(2).await;
-    let headers = [received[0].header("traceparent"), received[1].header("traceparent")];
-    assert_eq!(headers.map(trace_of), [TRACE, TRACE]);
-    assert_ne!(headers[0], headers[1]);
-
-    let lines = lines(&world.dispatchers[0], "webhook attempts used up; dead-lettering the delivery").await;
-    let dead = lines.iter().find(|line| line["level"] == "WARN" && line["attempts"] == 2).expect("the line");
-    let span = &dead["span"];
-    assert_eq!((text(&span["trace_id"]), &span["request_id"]), (TRACE, &json!(request_id(&response))));
-    assert_eq!(span["delivery_id"], received[0].header("x-connect-delivery"));
-    let message = waiting(&world, "webhooks.dead").await;
-    assert_eq!(trace_of(&message.header("traceparent").expect("a header")), TRACE);
-}
-
-#[tokio::test]
 async fn an_invalid_traceparent_is_replaced_by_a_new_trace() {
     let upper = SENT.to_uppercase();
     let headers: [&[&str]; 7] = [
@@ -93,13 +68,7 @@ async fn an_invalid_traceparent_is_replaced_by_a_new_trace() {
         }
         assert_eq!(world.http().send(&request).await.status, 404, "{headers:?}");
     }
-    let lines = eventually("all are logged", MAX_WAIT, async || {
-        let lines = lines(&world.ingests[0], "request completed").await;
-        let finished: Vec<_> =
-            lines.into_iter().filter(|line| line["message"] == "request completed").collect();
-        if finished.len() == headers.len() { Ok(finished) } else { Err(finished.len().to_string()) }
-    })
-    .await;
+    let lines = lines_with(&world.ingests[0], "request completed", headers.len()).await;
     let mut traces: Vec<&str> = lines.iter().map(|line| text(&line["span"]["trace_id"])).collect();
     assert!(traces.iter().all(|trace| trace.len() == 32 && *trace != TRACE), "{traces:?}");
     traces.sort_unstable();
@@ -125,7 +94,7 @@ async fn a_warning_names_its_request_even_at_log_level_warn_and_so_does_the_mess
     assert_eq!(text(&message.meta_field("requestId")), request_id(&response).to_string());
 }
 
-async fn waiting(world: &World, queue: &str) -> QueuedMessage {
+pub(super) async fn waiting(world: &World, queue: &str) -> QueuedMessage {
     eventually(&format!("a message in {queue}"), MAX_WAIT, async || {
         world.queues.take(queue).await.ok_or_else(|| "none".to_owned())
     })

@@ -57,11 +57,19 @@ async fn lines(program: &Program, message: &str) -> Vec<Value> {
     .await
 }
 
+/// The log lines with `message`, once there are `count` of them.
+async fn lines_with(program: &Program, message: &str, count: usize) -> Vec<Value> {
+    eventually(&format!("{count} lines say {message:?}"), MAX_WAIT, async || {
+        let mut lines = lines(program, message).await;
+        lines.retain(|line| line["message"] == message);
+        if lines.len() == count { Ok(lines) } else { Err(format!("{lines:?}")) }
+    })
+    .await
+}
+
 /// Trace id and request id of the only line with `message`.
 async fn trace_and_request(program: &Program, message: &str) -> (String, Option<String>) {
-    let lines = lines(program, message).await;
-    let saying: Vec<&Value> = lines.iter().filter(|line| line["message"] == message).collect();
-    let [line] = saying[..] else { panic!("{saying:?}") };
+    let line = &lines_with(program, message, 1).await[0];
     let field = |name: &str| line["span"][name].as_str().map(str::to_owned);
     (field("trace_id").unwrap_or_else(|| panic!("no trace: {line}")), field("request_id"))
 }

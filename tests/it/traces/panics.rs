@@ -1,6 +1,6 @@
 //! A panic is logged with the request that it happened in.
 
-use super::{SENT, TRACE, enquiry_submitted, lines, request};
+use super::{SENT, TRACE, enquiry_submitted, lines, lines_with, request};
 use tests::{MAX_WAIT, World, text};
 
 #[tokio::test]
@@ -16,8 +16,7 @@ async fn a_panic_is_logged_with_its_request() {
     let response = world.http().send(&request(&world, enquiry_submitted()).with("traceparent", SENT)).await;
     assert_eq!(response.status, 503, "{response:?}");
     let message = "a thread panicked; abandoning its current task";
-    let said = lines(&world.workers[0], message).await;
-    let panicked = said.iter().find(|line| line["message"] == message).expect("the line");
+    let panicked = &lines_with(&world.workers[0], message, 1).await[0];
     let expected = (TRACE, super::request_id(&response).to_string());
     let span = &panicked["span"];
     assert_eq!((text(&span["trace_id"]), text(&span["request_id"])), (expected.0, expected.1.as_str()));
