@@ -58,13 +58,15 @@ const WIDE_ELEMENTS: &str = "[...document.querySelectorAll('main *')]
     .filter(element => element.getBoundingClientRect().right > document.documentElement.clientWidth)
     .slice(0, 5).map(element => element.outerHTML.slice(0, 150)).join('\\n')";
 
-/// What is wrong with the page that is open, in light, in dark and in a narrow window.
-pub(super) async fn found(person: &Person, axe: &str, path: &str) -> Vec<String> {
+/// What is wrong with the page that is open, in light, perhaps in dark, and in a narrow window.
+pub(super) async fn found(person: &Person, axe: &str, path: &str, in_dark: bool) -> Vec<String> {
     let page = &person.page;
     page.set_colors(ColorScheme::Light).await;
     let mut found = faults(page, axe).await;
-    page.set_colors(ColorScheme::Dark).await;
-    found.extend(faults_of_colors(page, axe).await.into_iter().map(|fault| format!("dark: {fault}")));
+    if in_dark {
+        page.set_colors(ColorScheme::Dark).await;
+        found.extend(faults_of_colors(page, axe).await.into_iter().map(|fault| format!("dark: {fault}")));
+    }
     page.set_size(320, 900).await;
     if page.evaluate(IS_WIDER).await == Value::Bool(true) {
         found.push(format!("wider than the window: {}", page.evaluate(WIDE_ELEMENTS).await));
@@ -80,13 +82,13 @@ pub(super) async fn found_outside(console: &ConsoleWorld, browser: &Browser, axe
     let mut all = Vec::new();
     for path in ["/sign-in", link.as_str(), "/sign-in/cl_unknown", "/nothing"] {
         person.open(path).await;
-        all.extend(found(&person, axe, path).await);
+        all.extend(found(&person, axe, path, true).await);
     }
     person.sign_in(console, ROLES[1]).await;
     person.open("/agencies/acme/keys/new").await;
     person.page.follow("Create the key").await;
     person.sees("Please correct what is marked below.").await;
-    all.extend(found(&person, axe, "a form with faults").await);
+    all.extend(found(&person, axe, "a form with faults", true).await);
 
     person.open("/sign-in").await;
     person

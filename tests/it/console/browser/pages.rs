@@ -15,12 +15,12 @@ fn kind(path: &str) -> String {
     format!("{}?{}", parts.collect::<Vec<_>>().join("/"), names.collect::<Vec<_>>().join("&"))
 }
 
-/// Opens every page that is reached by links, `of_a_kind` at most of each kind, such as those of deliveries. Calls `look` on each, and
-/// returns their kinds.
+/// Opens every page that is reached by links, `of_a_kind` at most of each kind, such as those of deliveries. Calls `look` on each, with whether it is the
+/// first one of its kind, and returns their kinds.
 async fn walk(
     person: &Person,
     of_a_kind: usize,
-    mut look: impl AsyncFnMut(&Person, &str),
+    mut look: impl AsyncFnMut(&Person, &str, bool),
 ) -> BTreeSet<String> {
     let mut waiting = VecDeque::from(["/".to_owned()]);
     let mut opened = BTreeSet::new();
@@ -30,10 +30,11 @@ async fn walk(
         if *seen >= of_a_kind || !opened.insert(path.clone()) {
             continue;
         }
+        let is_first = *seen == 0;
         *seen += 1;
         let status = person.open(&path).await;
         assert_eq!(status, 200, "{path}: {}", person.page.text().await);
-        look(person, &path).await;
+        look(person, &path, is_first).await;
         waiting.extend(person.links().await);
     }
     kinds.into_keys().collect()
@@ -49,12 +50,12 @@ async fn each_role_opens_every_linked_page_without_a_complaint_and_without_a_vio
         let person = Person::signed_in(&console, &browser, options).await;
         // An operator sees all pages.
         let is_operator = options[1] == "operator";
-        let kinds = walk(&person, if is_operator { 2 } else { 1 }, async |person, path| {
+        let kinds = walk(&person, if is_operator { 2 } else { 1 }, async |person, path, is_first| {
             assert_eq!(person.page.take_complaints(), [""; 0], "{options:?}: {path}");
             let heading = person.page.evaluate("document.querySelectorAll('h1').length").await;
             assert_eq!(heading, 1, "{path}");
             if is_operator {
-                faults.extend(found(person, &axe, path).await);
+                faults.extend(found(person, &axe, path, is_first).await);
                 drop(person.page.take_complaints());
             }
         })
