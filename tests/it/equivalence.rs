@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use tests::event::batch;
-use tests::{ApiKey, Event, World, event, text, until_equal};
+use tests::{ApiKey, Event, World, event, text};
 
 const EVENTS: usize = 100;
 const PEOPLE: usize = 7;
@@ -129,33 +129,7 @@ async fn records(world: &World, slug: &str) -> Vec<(&'static str, Vec<Value>)> {
 }
 
 #[tokio::test]
-async fn a_batch_has_the_same_effect_as_its_events_one_by_one() {
-    let world = World::shared().await;
-    let (one_by_one, at_once) = (world.add_tenant("single").await, world.add_tenant("batch").await);
-    for slug in ["single", "batch"] {
-        world.connectctl.json(&["tenant", "set", "--tenant", slug, "--discovery", "true"]).await;
-    }
-    let (single, together) = (events("single"), events("batch"));
-    let singles: Vec<&[Event]> = single.chunks(1).collect();
-    let first = send(&world, &one_by_one, &singles).await;
-    let second = send(&world, &at_once, &[&together]).await;
-    let (mut seen_first, mut seen_second) = (HashMap::new(), HashMap::new());
-    for (first, second) in first.iter().zip(&second) {
-        assert_eq!(normalized(first, &mut seen_first), normalized(second, &mut seen_second));
-    }
-    let statuses: Vec<&str> = first.iter().map(|result| text(&result["status"])).collect();
-    for status in ["accepted", "duplicate", "failed"] {
-        assert!(statuses.contains(&status), "the mix has no {status}");
-    }
-    for ((table, single), (_, batch)) in
-        records(&world, "single").await.iter().zip(&records(&world, "batch").await)
-    {
-        assert_eq!(single, batch, "{table}");
-    }
-}
-
-#[tokio::test]
-async fn batches_applied_in_one_unit_have_the_same_effect_as_one_by_one() {
+async fn the_effect_of_events_depends_neither_on_their_batches_nor_on_their_units() {
     let mut world = World::with()
         .workers(0)
         .set("CONNECT_REPLY_TIMEOUT", "100ms")
@@ -164,25 +138,35 @@ async fn batches_applied_in_one_unit_have_the_same_effect_as_one_by_one() {
         .set("CONNECT_WORKER_LANES", "1")
         .start()
         .await;
-    let (one_by_one, backlog) = (world.add_tenant("single").await, world.add_tenant("backlog").await);
-    for slug in ["single", "backlog"] {
+    let mut keys = Vec::new();
+    for slug in ["single", "batch", "backlog"] {
+        keys.push(world.add_tenant(slug).await);
         world.connectctl.json(&["tenant", "set", "--tenant", slug, "--discovery", "true"]).await;
     }
-    let waiting = events("backlog");
-    for events in waiting.chunks(6) {
-        world.http().send(&backlog.events(batch(events))).await.assert_error(503, "processing_timeout");
+    for events in events("backlog").chunks(6) {
+        world.http().send(&keys[2].events(batch(events))).await.assert_error(503, "processing_timeout");
     }
     world.set("CONNECT_REPLY_TIMEOUT", "30s");
     world.add_worker().await;
     world.restart_ingest().await;
-    until_equal("the backlog is gone", 0, async || world.queues.depth("events").await).await;
-    let single = events("single");
+    world.until_depth("events", 0).await;
+    let (single, together) = (events("single"), events("batch"));
     let singles: Vec<&[Event]> = single.chunks(1).collect();
     // These are applied after the backlog, because there is only one lane.
-    send(&world, &one_by_one, &singles).await;
-    for ((table, single), (_, backlog)) in
-        records(&world, "single").await.iter().zip(&records(&world, "backlog").await)
-    {
-        assert_eq!(single, backlog, "{table}");
+    let first = send(&world, &keys[0], &singles).await;
+    let second = send(&world, &keys[1], &[&together]).await;
+    let (mut seen_first, mut seen_second) = (HashMap::new(), HashMap::new());
+    for (first, second) in first.iter().zip(&second) {
+        assert_eq!(normalized(first, &mut seen_first), normalized(second, &mut seen_second));
+    }
+    let statuses: Vec<&str> = first.iter().map(|result| text(&result["status"])).collect();
+    for status in ["accepted", "duplicate", "failed"] {
+        assert!(statuses.contains(&status), "the mix has no {status}");
+    }
+    let expected = records(&world, "single").await;
+    for slug in ["batch", "backlog"] {
+        for ((table, single), (_, other)) in expected.iter().zip(&records(&world, slug).await) {
+            assert_eq!(single, other, "{slug}: {table}");
+        }
     }
 }
