@@ -92,7 +92,7 @@ fn scripts() -> String {
 }
 
 /// Runs a script in a directory with what `make run` leaves in `.run`, and with a link to the repository's tests.
-async fn run_beside_make_run(world: &World, name: &str, script: &str) -> CommandOutput {
+async fn run_beside_make_run(world: &World, script: &str) -> CommandOutput {
     let demo = world.add_tenant("demo").await;
     let create = ["subscription", "create", "--tenant", "demo", "--url", "https://1.1.1.1/hooks"];
     let subscription = world.connectctl.json(&create).await;
@@ -101,7 +101,7 @@ async fn run_beside_make_run(world: &World, name: &str, script: &str) -> Command
         writeln!(environment, "export {name}='{value}'").expect("a text");
     }
     writeln!(environment, "export CONNECT_INGEST_ADDR={}", world.http().address()).expect("a text");
-    let directory = std::env::temp_dir().join(format!("connect-{name}-{}", std::process::id()));
+    let directory = std::env::temp_dir().join(format!("connect-examples-{}", std::process::id()));
     let run = directory.join(".run");
     std::fs::create_dir_all(&run).expect("a directory");
     let key = json!({"prefix": demo.prefix, "secret": demo.secret}).to_string();
@@ -118,27 +118,19 @@ async fn run_beside_make_run(world: &World, name: &str, script: &str) -> Command
 }
 
 #[tokio::test]
-async fn the_commands_of_the_examples_readme_work_after_make_run() {
+async fn the_commands_of_the_examples_readme_and_of_the_partners_page_work_after_make_run() {
     let world = World::start().await;
-    let ran = run_beside_make_run(&world, "examples", &scripts()).await;
-    for shown in [r#""accepted":2"#, r#""externalId":"order-7""#, "\nverified\n"] {
+    let [shell, python] =
+        ["sh", "python"].map(|language| block("partners.md", "Send your first batch", language));
+    let script = format!("{}\n{shell}\npython3 - <<'END_OF_PROGRAM'\n{python}\nEND_OF_PROGRAM\n", scripts());
+    let ran = run_beside_make_run(&world, &script).await;
+    let accepted = ["first-1", "first-2"].map(|id| format!(r#""eventId":"{id}","status":"accepted""#));
+    let shown = [r#""accepted":2"#, r#""externalId":"order-7""#, "\nverified\n", &accepted[0], &accepted[1]];
+    for shown in shown {
         assert!(ran.output.contains(shown), "{shown}: {}", ran.output);
     }
     // The key that is made has what the examples need, and no more.
     let keys = world.connectctl.list(&["key", "list", "--tenant", "demo"]).await;
     let made = keys.iter().find(|key| key["name"] == "Web site").expect("the key");
     assert_eq!(made["scopes"], json!(["events:ingest", "leads:write"]), "{made}");
-}
-
-#[tokio::test]
-async fn the_first_batch_of_the_partners_page_is_accepted_in_shell_and_python() {
-    let world = World::start().await;
-    let [shell, python] =
-        ["sh", "python"].map(|language| block("partners.md", "Send your first batch", language));
-    let script = format!("{shell}\npython3 - <<'END_OF_PROGRAM'\n{python}\nEND_OF_PROGRAM\n");
-    let ran = run_beside_make_run(&world, "partners", &script).await;
-    for id in ["first-1", "first-2"] {
-        let accepted = format!(r#""eventId":"{id}","status":"accepted""#);
-        assert!(ran.output.contains(&accepted), "{id}: {}", ran.output);
-    }
 }
