@@ -5,26 +5,6 @@ use serde_json::{Value, json};
 use tests::World;
 use tests::event::batch;
 
-const REQUIRED: [&str; 7] =
-    ["specVersion", "eventId", "eventType", "occurredAt", "tenant", "origin", "actor"];
-
-#[tokio::test]
-async fn rejects_required_fields_that_are_missing_null_or_of_another_type() {
-    let world = World::shared().await;
-    for field in REQUIRED {
-        let place = format!("events[0].{field}");
-        refuse_event(&world, &ana().without(field), &place).await;
-        for wrong in [Value::Null, json!(1), json!(true), json!([]), json!("")] {
-            refuse_event(&world, &ana().with(field, wrong), &place).await;
-        }
-        if field != "actor" {
-            refuse_event(&world, &ana().with(field, json!(" \t ")), &place).await;
-            refuse_event(&world, &ana().with(field, json!({})), &place).await;
-        }
-    }
-    assert_untouched(&world).await;
-}
-
 #[tokio::test]
 async fn rejects_fields_of_another_form_or_length_and_names_their_place() {
     let world = World::shared().await;
