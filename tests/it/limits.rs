@@ -35,6 +35,9 @@ async fn a_tenant_at_its_limit_leaves_room_for_another() {
     let (ours, theirs) = futures_util::join!(ours, theirs);
     assert_eq!(theirs.status, 200, "{theirs:?}");
     assert!(ours.iter().all(|response| response.status == 200), "{ours:?}");
+    let counted = world.ingests[0].metrics().await;
+    assert_eq!(counted.sum("connect_overloaded_total", &[("reason", "in_flight_per_tenant")]), 1.0);
+    assert_eq!(counted.sum("connect_overloaded_total", &[]), 1.0);
     // It was refused before its signature was used up, and a place is free again.
     assert_eq!(http.send(&refused).await.status, 200);
 }

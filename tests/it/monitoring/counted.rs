@@ -51,20 +51,6 @@ async fn counters_are_exported_at_zero_before_they_count() {
 }
 
 #[tokio::test]
-async fn counts_overload_refusals_by_the_limit_reached() {
-    let builder = World::with().workers(0).set("CONNECT_REPLY_TIMEOUT", "6s");
-    let world = builder.set("CONNECT_MAX_IN_FLIGHT_PER_TENANT", "1").start().await;
-    let contact = || [event("contact.identified").email("ana@example.com")];
-    let (events, more) = (contact(), contact());
-    let responses = futures_util::join!(world.send(&events), world.send(&more));
-    assert_eq!((responses.0.status, responses.1.status), (503, 503));
-    let counted = world.ingests[0].metrics().await;
-    assert_eq!(counted.sum("connect_overloaded_total", &[("reason", "in_flight_per_tenant")]), 1.0);
-    assert_eq!(counted.sum("connect_overloaded_total", &[]), 1.0);
-    assert_eq!(counted.sum("connect_publish_total", &[("outcome", "no_reply")]), 1.0);
-}
-
-#[tokio::test]
 async fn logs_refused_credentials_at_a_limited_rate_and_never_a_secret() {
     let world = World::with().join().await;
     let request = world.key.events(batch(&[event("contact.identified").email("ana@example.com")]));
