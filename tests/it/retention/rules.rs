@@ -111,6 +111,9 @@ async fn other_rows_expire_by_their_own_time_unless_that_is_off() {
             insert(&database, statement, at).await;
         }
     }
+    let of_audit = days_ago(365);
+    crate::connectctl::audit::add_records(&database, of_audit - MARGIN, 700).await;
+    crate::connectctl::audit::add_records(&database, of_audit + MARGIN, 1).await;
     let old = days_ago(3_000);
     let webhook = Webhook::write(&database, "delivered", old, old).await;
     let connectctl = connectctl(&database);
@@ -150,6 +153,11 @@ async fn other_rows_expire_by_their_own_time_unless_that_is_off() {
         assert_eq!((of(&plan, table, "due"), of(&removed, table, "removed")), (&due, &due), "{table}");
         assert_eq!(database.count(&format!("SELECT count(*) FROM {table}")).await, 2, "{table}");
     }
+    let audit = ["due", "keep"].map(|field| of(&plan, "audit_records", field).clone());
+    assert_eq!((audit, of(&removed, "audit_records", "removed")), ([json!(700), json!("365d")], &json!(700)));
+    let left = |action| format!("SELECT count(*) FROM audit_records WHERE action = '{action}'");
+    assert_eq!(database.count(&left("test.action")).await, 1);
+    assert_eq!(database.count(&left("retention.run")).await, 2, "recent records stay");
     let again = connectctl.list(&["retention", "run"]).await;
     assert!(again.iter().all(|report| report["removed"] == 0), "{again:?}");
 }

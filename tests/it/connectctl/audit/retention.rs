@@ -1,10 +1,7 @@
-//! Records cannot be changed; they expire after their period.
+//! Records cannot be changed. `retention/rules.rs` checks that they expire.
 
-use super::{add_records, count};
-use chrono::TimeDelta;
-use common::clock;
-use serde_json::{Value, json};
-use tests::{Connectctl, TestDatabase};
+use super::count;
+use tests::TestDatabase;
 use tokio_postgres::error::SqlState;
 
 #[tokio::test]
@@ -28,28 +25,4 @@ async fn records_cannot_be_changed_or_removed() {
         assert_eq!(error.code(), Some(&SqlState::INVALID_PARAMETER_VALUE), "{refused}: {error:?}");
     }
     assert_eq!(count(&database).await, before);
-}
-
-#[tokio::test]
-async fn records_expire_after_their_period() {
-    let database = TestDatabase::new().await;
-    let (connectctl, margin) = (Connectctl::for_database(database.url()), TimeDelta::minutes(10));
-    let bound = clock::now() - TimeDelta::days(365);
-    add_records(&database, bound - margin, 700).await;
-    add_records(&database, bound + margin, 1).await;
-    let of = |reports: &[Value]| {
-        let report = reports.iter().find(|report| report["what"] == "audit_records");
-        report.expect("a report").clone()
-    };
-    let plan = connectctl.list(&["retention", "plan"]).await;
-    assert_eq!(of(&plan), json!({"what": "audit_records", "keep": "365d", "due": 700}));
-    let kept = connectctl.clone().and("CONNECT_RETENTION_AUDIT", "off");
-    assert_eq!(of(&kept.list(&["retention", "run"]).await)["removed"], 0);
-    let removed = connectctl.list(&["retention", "run"]).await;
-    assert_eq!(of(&removed), json!({"what": "audit_records", "removed": 700}));
-    let left = connectctl.list(&["audit"]).await;
-    let old: Vec<&Value> = left.iter().filter(|record| record["action"] == "test.action").collect();
-    assert_eq!(old.len(), 1, "{old:?}");
-    let recorded = left.iter().filter(|record| record["action"] == "retention.run").count();
-    assert_eq!(recorded, 2, "recent records stay");
 }
