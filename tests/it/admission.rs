@@ -7,21 +7,15 @@ use futures_util::future::{AbortHandle, Abortable, join_all};
 use futures_util::stream::FuturesUnordered;
 use serde_json::json;
 use tests::event::batch;
-use tests::{
-    ApiKey, HttpClient, HttpRequest, HttpResponse, StatementRecorder, World, WorldBuilder, event, text,
-};
+use tests::{ApiKey, HttpClient, HttpRequest, HttpResponse, StatementRecorder, World, event, text};
 
 const INSERT_ENTRIES: &str = "replay_entries.insert";
 
 /// A world whose tenant may have `in_flight` requests in flight, with an ingest behind a recorder.
-async fn world_with_recorder(
-    in_flight: usize,
-    settings: impl Fn(WorldBuilder) -> WorldBuilder,
-) -> (World, StatementRecorder) {
+async fn world_with_recorder(in_flight: usize) -> (World, StatementRecorder) {
     let in_flight = in_flight.to_string();
-    let world = World::with().ingests(0).set("CONNECT_BACKLOG_TARGET", "60s");
-    let world = settings(world.set("CONNECT_MAX_IN_FLIGHT_PER_TENANT", &in_flight));
-    let mut world = world.start().await;
+    let world = World::with().ingests(0).set("CONNECT_READ_CONNECTIONS", "1");
+    let mut world = world.set("CONNECT_MAX_IN_FLIGHT_PER_TENANT", &in_flight).start().await;
     let recorder = StatementRecorder::in_front_of(world.database.url());
     world.set("DATABASE_URL", recorder.url());
     world.add_ingest().await;
@@ -29,13 +23,9 @@ async fn world_with_recorder(
 }
 
 /// Sends one request more than the tenant may have in flight, while no replay entry can be written. Once one of them was
-/// refused and the others wait, runs `then` and lets entries be written. Returns the responses in the order of the
+/// refused and the others wait, lets entries be written. Returns the responses in the order of the
 /// requests; `None` for the refused one.
-async fn send_concurrently(
-    world: &World,
-    requests: &[HttpRequest],
-    then: impl AsyncFnOnce(),
-) -> Vec<Option<HttpResponse>> {
+async fn send_concurrently(world: &World, requests: &[HttpRequest]) -> Vec<Option<HttpResponse>> {
     let blocker = world.database.connect().await;
     let lock = "BEGIN; LOCK TABLE replay_entries IN ACCESS EXCLUSIVE MODE";
     blocker.batch_execute(lock).await.expect("the table can be locked");
@@ -44,7 +34,6 @@ async fn send_concurrently(
     let mut waiting: FuturesUnordered<_> = (0..requests.len()).map(send).collect();
     let (refused_index, refused) = waiting.next().await.expect("a request is refused");
     refused.assert_error(503, "overloaded");
-    then().await;
     blocker.batch_execute("ROLLBACK").await.expect("the lock is released");
     let mut responses = vec![None; requests.len()];
     while let Some((index, response)) = waiting.next().await {
@@ -78,14 +67,14 @@ fn statements(recorder: &StatementRecorder, pool: &str) -> Vec<Vec<String>> {
 
 #[tokio::test]
 async fn concurrent_requests_share_round_trips_and_keep_their_own_results() {
-    let (world, recorder) = world_with_recorder(40, |world| world).await;
+    let (world, recorder) = world_with_recorder(40).await;
     world.accept(event("contact.identified").email("first@example.com")).await;
     statements(&recorder, "ingest_replay");
     let same = identified(&world.key, "same@example.com");
     let mut requests: Vec<_> = (0..30).map(|i| identified(&world.key, &format!("{i}@example.com"))).collect();
     requests.extend((0..5).map(|i| world.key.events(format!("{{\"events\":[{i}]}}"))));
     requests.extend(vec![same; 6]);
-    let responses = send_concurrently(&world, &requests, async || ()).await;
+    let responses = send_concurrently(&world, &requests).await;
     for (index, response) in responses.iter().enumerate().take(35) {
         let expected = if index < 30 { 200 } else { 400 };
         assert!(
@@ -104,7 +93,7 @@ async fn concurrent_requests_share_round_trips_and_keep_their_own_results() {
 
 #[tokio::test]
 async fn concurrent_reads_share_round_trips_and_return_their_own_records() {
-    let (world, recorder) = world_with_recorder(30, |world| world.set("CONNECT_READ_CONNECTIONS", "1")).await;
+    let (world, recorder) = world_with_recorder(30).await;
     let lead = new_lead(&world, json!({"title": "Goa"})).await;
     let client = client_route(&json!({"id": lead["clientId"]}));
     let mut shown = Vec::new();
@@ -115,7 +104,7 @@ async fn concurrent_reads_share_round_trips_and_return_their_own_records() {
     statements(&recorder, "ingest_replay");
     recorder.expect(&["clients.by_ids", "leads.by_ids", "trips.of_leads"].map(read_with));
     let requests: Vec<_> = (0..31).map(|i| read(&world.key, &shown[i % 3].0, i)).collect();
-    let responses = send_concurrently(&world, &requests, async || ()).await;
+    let responses = send_concurrently(&world, &requests).await;
     for (index, response) in responses.iter().enumerate() {
         if let Some(response) = response {
             assert_eq!(record(response, 200), shown[index % 3].1);
@@ -130,8 +119,7 @@ async fn concurrent_reads_share_round_trips_and_return_their_own_records() {
 
 #[tokio::test]
 async fn a_read_checks_its_signature_and_loads_its_record_in_one_round_trip() {
-    let (world, recorder) =
-        world_with_recorder(100, |world| world.set("CONNECT_READ_CONNECTIONS", "1")).await;
+    let (world, recorder) = world_with_recorder(100).await;
     let lead = new_lead(&world, json!({"externalId": "x-1"})).await;
     let client = client_route(&json!({"id": lead["clientId"]}));
     for (route, statement) in [
@@ -153,7 +141,7 @@ async fn a_read_checks_its_signature_and_loads_its_record_in_one_round_trip() {
 
 #[tokio::test]
 async fn a_replica_serves_records_while_the_primary_stores_signatures() {
-    let (mut world, primary) = world_with_recorder(100, |world| world).await;
+    let (mut world, primary) = world_with_recorder(100).await;
     let replica = StatementRecorder::in_front_of(world.database.url());
     world.set("DATABASE_READ_URL", replica.url());
     world.restart_ingest().await;
@@ -170,7 +158,7 @@ async fn a_replica_serves_records_while_the_primary_stores_signatures() {
 
 #[tokio::test]
 async fn a_signature_that_cannot_be_stored_fails_only_its_own_request() {
-    let (world, _recorder) = world_with_recorder(20, |world| world).await;
+    let (world, _recorder) = world_with_recorder(20).await;
     let unlucky = world.add_key("events:ingest").await;
     let trigger = format!(
         "CREATE FUNCTION refuse_unlucky() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -182,7 +170,7 @@ async fn a_signature_that_cannot_be_stored_fails_only_its_own_request() {
     world.database.execute(&trigger).await;
     let of = |i: usize| if i.is_multiple_of(4) { &unlucky } else { &world.key };
     let requests: Vec<_> = (0..21).map(|i| identified(of(i), &format!("{i}@example.com"))).collect();
-    let responses = send_concurrently(&world, &requests, async || ()).await;
+    let responses = send_concurrently(&world, &requests).await;
     for (i, response) in responses.iter().enumerate() {
         match response {
             Some(response) if i.is_multiple_of(4) => {
@@ -197,7 +185,7 @@ async fn a_signature_that_cannot_be_stored_fails_only_its_own_request() {
 
 #[tokio::test]
 async fn callers_that_disconnect_cancel_no_other_request_of_their_round_trip() {
-    let (world, _recorder) = world_with_recorder(20, |world| world).await;
+    let (world, _recorder) = world_with_recorder(20).await;
     let lead = new_lead(&world, json!({})).await;
     let blocker = world.database.connect().await;
     let lock = "BEGIN; LOCK TABLE replay_entries IN ACCESS EXCLUSIVE MODE";
@@ -258,7 +246,7 @@ async fn an_outage_during_a_round_trip_fails_each_request_with_503_and_applies_n
 
 #[tokio::test]
 async fn rejects_a_repeated_replay_without_querying_the_database() {
-    let (world, recorder) = world_with_recorder(100, |world| world).await;
+    let (world, recorder) = world_with_recorder(100).await;
     let client =
         record(&crate::records::post(&world, "/clients", json!({"email": "ana@example.com"})).await, 201);
     for request in [identified(&world.key, "ana@example.com"), read(&world.key, &client_route(&client), 1)] {

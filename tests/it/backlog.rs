@@ -112,11 +112,7 @@ async fn a_caller_that_disconnects_keeps_its_share_until_its_batch_is_applied() 
 
     world.add_worker().await;
     // It was refused before its signature was used up.
-    eventually("the first batch is applied", MAX_WAIT, async || {
-        let response = world.http().send(&refused).await;
-        if response.status == 200 { Ok(()) } else { Err(format!("{response:?}")) }
-    })
-    .await;
+    until_equal("it is accepted", 200, async || world.http().send(&refused).await.status).await;
     assert_eq!(world.database.count("SELECT count(*) FROM event_ledger").await, 2 * FULL as i64);
 }
 
@@ -130,17 +126,15 @@ async fn releases_a_share_whose_reply_was_lost_once_its_message_left_the_queue()
         .start()
         .await;
     world.http().send(&full_batch(&world.key)).await.assert_error(503, "processing_timeout");
+    let counted = world.ingests[0].metrics().await;
+    assert_eq!(counted.sum("connect_publish_total", &[("outcome", "no_reply")]), 1.0);
     // Ingest releases the share when it sees the queue empty, so the message stays in the queue while the share is to be held.
     let next = full_batch(&world.key);
     world.http().send(&next).await.assert_error(503, "overloaded");
     world.queues.take("events").await.expect("the first batch");
     world.add_worker().await;
     // It was refused before its signature was used up.
-    eventually("the next batch is applied", MAX_WAIT, async || {
-        let response = world.http().send(&next).await;
-        if response.status == 200 { Ok(()) } else { Err(format!("{response:?}")) }
-    })
-    .await;
+    until_equal("it is accepted", 200, async || world.http().send(&next).await.status).await;
 }
 
 #[tokio::test]
@@ -247,7 +241,7 @@ async fn releases_the_share_of_a_message_returned_after_its_caller_timed_out() {
     world.http().send(&full_batch(&world.key)).await.assert_error(503, "processing_timeout");
     assert_eq!(waiting().await, FULL as f64, "the message may be in the queue");
     world.proxies().broker.restore();
-    until_equal("its share is released", 0.0, async || waiting().await).await;
+    world.ingests[0].until_sum("connect_backlog_units", &[("queue", "events")], 0.0).await;
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use crate::burst;
 use futures_util::future::join_all;
 use tests::event::batch;
-use tests::{HttpClient, MAX_WAIT, World, event, eventually, until_equal};
+use tests::{HttpClient, MAX_WAIT, World, event, eventually};
 
 #[tokio::test]
 async fn an_ingest_on_sigterm_is_not_ready_and_completes_requests_under_way() {
@@ -15,10 +15,7 @@ async fn an_ingest_on_sigterm_is_not_ready_and_completes_requests_under_way() {
         ingest.send(&key.events(body)).await
     });
     let drain = async {
-        until_equal("all are under way", 10.0, async || {
-            world.ingests[0].metrics().await.sum("connect_bundle_requests_sum", &[])
-        })
-        .await;
+        world.ingests[0].until_sum("connect_bundle_requests_sum", &[], 10.0).await;
         world.ingests[0].signal("TERM");
         world.ingests[0].until_unready().await;
         let refuses = HttpClient::new(world.http().address());

@@ -4,7 +4,7 @@ use crate::command_output::CommandOutput;
 use crate::connectctl::Connectctl;
 use crate::dedicated_servers::Postgres;
 use crate::duration;
-use crate::eventually::{MAX_WAIT, eventually};
+use crate::eventually::{MAX_WAIT, eventually, until_equal};
 use crate::key::ApiKey;
 use crate::queues::Queues;
 use crate::roles::{ROLE_PREFIX, create_logins};
@@ -226,6 +226,11 @@ impl TestDatabase {
         let rows = self.query(query, &[]).await;
         assert_eq!(rows.len(), 1, "{query}");
         rows[0].get(0)
+    }
+
+    /// Waits until a query returns this number.
+    pub async fn until_count(&self, query: &str, expected: i64) {
+        until_equal(query, expected, async || self.count(query).await).await;
     }
 
     /// Runs a query on the idle connection, or on a new one while another query uses it, or after it was lost.

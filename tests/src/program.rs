@@ -1,7 +1,7 @@
 //! The programs as child processes.
 
 use crate::binaries::binary;
-use crate::eventually::{MAX_WAIT, eventually};
+use crate::eventually::{MAX_WAIT, eventually, until_equal};
 use crate::http::{HttpClient, HttpError, HttpResponse};
 use crate::prometheus::Samples;
 use crate::roles;
@@ -144,6 +144,11 @@ impl Program {
         let response = self.operator_get("/metrics").await.expect("metrics");
         assert_eq!(response.status, 200);
         Samples::parse(&String::from_utf8_lossy(&response.body))
+    }
+
+    /// Waits until the sum of all samples of a metric that have these labels is `expected`.
+    pub async fn until_sum(&self, metric: &str, labels: &[(&str, &str)], expected: f64) {
+        until_equal(metric, expected, async || self.metrics().await.sum(metric, labels)).await;
     }
 
     /// A client of the API or of the pages that the program serves.

@@ -69,12 +69,8 @@ async fn a_refused_action_exits_with_one_and_explains_on_standard_error() {
     let booking = format!("booking-confirm --lead {id} --booking-ref B --amount 1,50 --currency EUR");
     for (line, error) in [
         ("archive --lead none", "404 not_found: "),
-        (&format!("assign --lead {id} --owner stranger@acme.test"), "422 owner_not_member: "),
-        (&format!("stage --lead {id} --stage lost"), "422 reason_required: "),
-        (&format!("stage --lead {id} --stage negotiation"), "422 stage_not_allowed: "),
         (&format!("stage --lead {id} --stage won"), "400 invalid_request: stage: must be one of "),
         (&format!("proposal-view --lead {id}"), "409 trip_not_open: "),
-        ("booking-cancel --booking-ref BR-9", "404 not_found: "),
         (&booking, "400 invalid_request: amount: must be a number"),
     ] {
         let said = act_refused(&world.connectctl, line).await;

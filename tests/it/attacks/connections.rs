@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tests::raw::RawConnection;
-use tests::{MAX_WAIT, Program, World, eventually};
+use tests::{MAX_WAIT, Program, World, eventually, until_equal};
 
 const STRANGER: [u8; 4] = [127, 0, 0, 2];
 const CALLER: [u8; 4] = [127, 0, 0, 3];
@@ -27,21 +27,13 @@ async fn open(address: SocketAddr, source: [u8; 4], count: usize) -> Vec<RawConn
     opened
 }
 
-async fn until_counted(world: &World, metric: &str, labels: &[(&str, &str)], expected: f64) {
-    eventually(metric, MAX_WAIT, async || {
-        let found = world.ingests[0].metrics().await.sum(metric, labels);
-        if found == expected { Ok(()) } else { Err(format!("{found} of {expected}")) }
-    })
-    .await;
-}
-
 #[tokio::test]
 async fn one_address_with_idle_connections_does_not_lock_out_others() {
     let world = World::with().join().await;
     let address = world.http().address();
     let idle = open(address, STRANGER, 4_200).await;
-    until_counted(&world, "connect_http_connections_refused_total", &[("reason", "peer")], 4_200.0 - 1_024.0)
-        .await;
+    let refused = [("reason", "peer")];
+    world.ingests[0].until_sum("connect_http_connections_refused_total", &refused, 4_200.0 - 1_024.0).await;
     assert_eq!(status(address, CALLER).await, Some(404));
     let metrics = world.ingests[0].metrics().await;
     assert!(metrics.sum("connect_http_connections", &[("state", "idle")]) >= 1_024.0);
@@ -64,7 +56,7 @@ async fn a_full_connection_table_closes_the_longest_idle_connection() {
         .await;
     let address = world.http().address();
     let mut idle = open(address, STRANGER, 4).await;
-    until_counted(&world, "connect_http_connections", &[("state", "idle")], 4.0).await;
+    world.ingests[0].until_sum("connect_http_connections", &[("state", "idle")], 4.0).await;
     // A connection with an incomplete head counts as idle.
     idle[0].send("POST / HTTP/1.1\r\nhost: conn").await;
     assert_eq!(status(address, OTHER_NETWORK).await, Some(404));
@@ -136,14 +128,10 @@ async fn a_connection_table_full_of_slow_bodies_closes_the_one_read_longest() {
     for (source, active) in [(STRANGER, 1.0), (OTHER_NETWORK, 2.0)] {
         let mut connection = RawConnection::from(source, address).await;
         connection.send(begun).await;
-        until_counted(&world, "connect_http_connections", &[("state", "active")], active).await;
+        world.ingests[0].until_sum("connect_http_connections", &[("state", "active")], active).await;
         slow.push(connection);
     }
-    eventually("a new connection is served", MAX_WAIT, async || match status(address, THIRD_NETWORK).await {
-        Some(404) => Ok(()),
-        other => Err(format!("{other:?}")),
-    })
-    .await;
+    until_equal("a new one is served", Some(404), async || status(address, THIRD_NETWORK).await).await;
     slow.remove(0).until_closed().await;
     slow[0].send("\"a\": 1}}").await;
     assert_eq!(slow[0].response().await.expect("a response").status, 401, "the other connection still works");
@@ -161,5 +149,5 @@ async fn closes_a_connection_whose_peer_does_not_read() {
         if requests > 0.0 { Ok(()) } else { Err("none".to_owned()) }
     })
     .await;
-    until_counted(&world, "connect_http_connections", &[], 0.0).await;
+    world.ingests[0].until_sum("connect_http_connections", &[], 0.0).await;
 }

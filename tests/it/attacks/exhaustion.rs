@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use std::net::SocketAddr;
 use tests::event::batch;
 use tests::raw::RawConnection;
-use tests::{ApiKey, EVENTS, HttpRequest, MAX_WAIT, World, event, eventually};
+use tests::{ApiKey, EVENTS, HttpRequest, MAX_WAIT, World, event, eventually, until_equal};
 
 const STRANGER: [u8; 4] = [127, 0, 0, 2];
 const CALLER: [u8; 4] = [127, 0, 0, 3];
@@ -31,15 +31,6 @@ async fn begin(source: [u8; 4], address: SocketAddr, request: &HttpRequest) -> R
 async fn status(source: [u8; 4], world: &World, request: &HttpRequest) -> Option<u16> {
     let mut connection = begin(source, world.http().address(), request).await;
     connection.response().await.map(|response| response.status)
-}
-
-/// Waits until `metric` is at least `expected`.
-async fn until_at_least(world: &World, metric: &str, labels: &[(&str, &str)], expected: f64) {
-    eventually(metric, MAX_WAIT, async || {
-        let found = world.ingests[0].metrics().await.sum(metric, labels);
-        if found >= expected { Ok(()) } else { Err(format!("{found} of {expected}")) }
-    })
-    .await;
 }
 
 #[tokio::test]
@@ -74,7 +65,11 @@ async fn stalled_bodies_of_one_address_leave_memory_for_another() {
     .await;
     let reason = [("reason", "body_budget")];
     // At 1 MiB each, the budget holds at most 16.
-    until_at_least(&world, "connect_overloaded_total", &reason, 24.0).await;
+    eventually("bodies are refused", MAX_WAIT, async || {
+        let refused = world.ingests[0].metrics().await.sum("connect_overloaded_total", &reason);
+        if refused >= 24.0 { Ok(()) } else { Err(refused.to_string()) }
+    })
+    .await;
     let large = world.key.events(large_body(&world.key, 1_000_000));
     assert_eq!(status(CALLER, &world, &large).await, Some(200));
     drop(stalled);
@@ -93,26 +88,12 @@ async fn a_body_counts_against_the_budget_until_its_reply_even_after_a_disconnec
     let first = begin(CALLER, world.http().address(), &request()).await;
     world.until_depth("events", 1).await;
     drop(first);
-    let until_idle = async || {
-        eventually("nobody waits for a response", MAX_WAIT, async || {
-            let active = [("state", "active")];
-            match world.ingests[0].metrics().await.sum("connect_http_connections", &active) {
-                0.0 => Ok(()),
-                count => Err(format!("{count} do")),
-            }
-        })
-        .await;
-    };
-    until_idle().await;
+    world.ingests[0].until_sum("connect_http_connections", &[("state", "active")], 0.0).await;
     world.http().send(&request()).await.assert_error(503, "overloaded");
     let body_budget = [("reason", "body_budget")];
     let refused = world.ingests[0].metrics().await.sum("connect_overloaded_total", &body_budget);
     assert_eq!(refused, 1.0);
     let again = request();
     world.add_worker().await;
-    eventually("the body is released", MAX_WAIT, async || match world.http().send(&again).await.status {
-        200 => Ok(()),
-        status => Err(status.to_string()),
-    })
-    .await;
+    until_equal("the body is released", 200, async || world.http().send(&again).await.status).await;
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use tests::raw::{RawConnection, RawResponse};
-use tests::{EVENTS, MAX_WAIT, World, eventually};
+use tests::{EVENTS, MAX_WAIT, World, eventually, until_equal};
 
 const PROXY: [u8; 4] = [127, 0, 0, 9];
 const STRANGER: [u8; 4] = [127, 0, 2, 9];
@@ -37,11 +37,7 @@ async fn status(world: &World, source: [u8; 4], header: &str) -> Option<u16> {
 }
 
 async fn until_active(world: &World, count: f64) {
-    eventually("requests are under way", MAX_WAIT, async || {
-        let found = world.ingests[0].metrics().await.sum("connect_http_connections", &[("state", "active")]);
-        if found == count { Ok(()) } else { Err(format!("{found} of {count}")) }
-    })
-    .await;
+    world.ingests[0].until_sum("connect_http_connections", &[("state", "active")], count).await;
 }
 
 #[tokio::test]
@@ -79,13 +75,8 @@ async fn peers_behind_a_trusted_proxy_have_their_own_shares_and_the_proxy_has_no
     let mut ended = under_way.remove(0);
     ended.send("}").await;
     assert_eq!(ended.response().await.expect("a response").status, 401);
-    eventually("a place is free again", MAX_WAIT, async || {
-        match status(&world, PROXY, "x-forwarded-for: 192.0.2.1").await {
-            Some(404) => Ok(()),
-            status => Err(format!("{status:?}")),
-        }
-    })
-    .await;
+    let retried = async || status(&world, PROXY, "x-forwarded-for: 192.0.2.1").await;
+    until_equal("a place is free again", Some(404), retried).await;
 }
 
 #[tokio::test]

@@ -81,14 +81,7 @@ async fn send_and_hang_up(world: &World, requests: &[HttpRequest], before: usize
     let connections = connections.await;
     until_submitted(&world.ingests[0], before + requests.len()).await;
     drop(connections);
-    eventually("ingest has noticed", MAX_WAIT, async || {
-        let active = [("state", "active")];
-        match world.ingests[0].metrics().await.sum("connect_http_connections", &active) {
-            0.0 => Ok(()),
-            active => Err(format!("{active} connections")),
-        }
-    })
-    .await;
+    world.ingests[0].until_sum("connect_http_connections", &[("state", "active")], 0.0).await;
 }
 
 #[tokio::test]

@@ -11,8 +11,8 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tests::event::batch;
 use tests::{
-    ApiKey, Event, HttpClient, HttpRequest, HttpResponse, MAX_WAIT, Program, QueuedMessage, World,
-    WorldBuilder, event, eventually, text, until_equal,
+    ApiKey, Event, HttpClient, HttpRequest, HttpResponse, Program, QueuedMessage, World, WorldBuilder, event,
+    text,
 };
 use tokio::sync::oneshot;
 
@@ -32,20 +32,14 @@ fn identified_each(key: &ApiKey, count: usize) -> Vec<HttpRequest> {
     (0..count).map(|i| identified(key, &format!("{i}@example.com"))).collect()
 }
 
-/// Waits until ingest shows that value of a metric, over all its labels.
-async fn until_metric(ingest: &Program, name: &str, value: usize) {
-    until_equal(&format!("{name} is {value}"), value as f64, async || ingest.metrics().await.sum(name, &[]))
-        .await;
-}
-
 /// Waits until that many requests have been handed to the queue's publisher.
 async fn until_submitted(ingest: &Program, count: usize) {
-    until_metric(ingest, "connect_batch_events_count", count).await;
+    ingest.until_sum("connect_batch_events_count", &[], count as f64).await;
 }
 
 /// Waits until the messages of that many requests have been handed to the broker's connection.
 async fn until_published(ingest: &Program, count: usize) {
-    until_metric(ingest, "connect_bundle_requests_sum", count).await;
+    ingest.until_sum("connect_bundle_requests_sum", &[], count as f64).await;
 }
 
 /// Sends `first`, which the broker doesn't confirm until all of `rest` wait; returns the responses in that order. If `first`
@@ -99,11 +93,7 @@ async fn send_and_take_messages(
 async fn take_messages(world: &World, requests: usize) -> Vec<QueuedMessage> {
     until_published(&world.ingests[0], requests).await;
     let published = world.ingests[0].metrics().await.sum("connect_bundle_requests_count", &[]);
-    eventually("the messages are queued", MAX_WAIT, async || match world.queues.depth("events").await {
-        depth if f64::from(depth) == published => Ok(()),
-        depth => Err(format!("{depth} of {published}")),
-    })
-    .await;
+    world.until_depth("events", published as u32).await;
     world.queues.take_all("events").await
 }
 

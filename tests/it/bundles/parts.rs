@@ -2,7 +2,7 @@
 
 use super::{identified_each, request_ids, results, send_and_take_messages, stallable};
 use serde_json::{Value, json};
-use tests::{HttpResponse, QueuedMessage, World, until_equal};
+use tests::{HttpResponse, QueuedMessage, World};
 
 /// A world without workers whose requests wait `reply_timeout` for a reply.
 async fn world(reply_timeout: &str) -> World {
@@ -30,15 +30,6 @@ async fn send_changed(
         world.queues.publish_all("events", &changed).await;
     })
     .await
-}
-
-/// Waits until the worker has counted so many dead letters with this reason.
-async fn until_counted(world: &World, reason: &str, count: f64) {
-    let labels = [("queue", "events"), ("reason", reason)];
-    until_equal("the dead letters are counted", count, async || {
-        world.workers[0].metrics().await.sum("connect_dead_lettered_total", &labels)
-    })
-    .await;
 }
 
 /// Replaces a text of the same length in the events of the bundle's second part.
@@ -78,7 +69,8 @@ async fn a_bundle_with_an_unreadable_part_is_dead_lettered_after_the_others_were
         }
     }
     world.until_depth("events.dead", 4).await;
-    until_counted(&world, "body", 4.0).await;
+    let labels = [("queue", "events"), ("reason", "body")];
+    world.workers[0].until_sum("connect_dead_lettered_total", &labels, 4.0).await;
     world.until_applied(12).await;
     for _ in corruptions {
         let dead = world.queues.take("events.dead").await.expect("a dead letter");
@@ -119,6 +111,7 @@ async fn dead_letters_a_whole_bundle_whose_metadata_does_not_match_its_body() {
         let text = String::from_utf8_lossy(&dead.body).into_owned();
         assert_eq!(text.matches("eventId").count(), 3, "the whole bundle");
     }
-    until_counted(&world, "metadata", 2.0).await;
+    let labels = [("queue", "events"), ("reason", "metadata")];
+    world.workers[0].until_sum("connect_dead_lettered_total", &labels, 2.0).await;
     assert_eq!(world.database.count("SELECT count(*) FROM event_ledger").await, 2);
 }

@@ -5,7 +5,7 @@ use super::{
     stallable,
 };
 use tests::event::batch;
-use tests::{HttpRequest, MAX_WAIT, Program, QueuedMessage, World, event, eventually, until_equal};
+use tests::{HttpRequest, Program, QueuedMessage, World, event};
 
 /// Requests with a lead each.
 fn enquiry_requests(world: &World, count: usize) -> Vec<HttpRequest> {
@@ -49,7 +49,7 @@ async fn a_bundle_of_a_worker_killed_after_its_commit_gets_the_same_results_from
     let database = &world.database;
     let killing = async {
         super::until_published(&world.ingests[0], requests.len()).await;
-        until_equal("the worker has the bundle", 0, async || world.queues.depth("events").await).await;
+        world.until_depth("events", 0).await;
         database.until_lock_wait().await;
         // Neither replies nor acknowledgements reach the broker.
         proxies.broker.stall();
@@ -86,34 +86,27 @@ async fn a_worker_killed_between_the_two_round_trips_of_a_bundle_applies_none_of
     let settings = world.settings().to_vec();
     let mut worker = world.workers.remove(0);
     let (proxies, database) = (world.proxies(), &world.database);
-    let count_is = async |what: &str, condition: &str, expected: i64| {
+    let count_is = async |condition: &str, expected: i64| {
         let query = format!(
             "SELECT count(*) FROM pg_stat_activity
              WHERE datname = current_database() AND application_name = 'worker' AND {condition}"
         );
-        eventually(what, MAX_WAIT, async || match database.count(&query).await {
-            found if found == expected => Ok(()),
-            found => Err(format!("{found} of {expected}")),
-        })
-        .await;
+        database.until_count(&query, expected).await;
     };
     let killing = async {
         super::until_published(&world.ingests[0], requests.len()).await;
         world.until_depth("events", 0).await;
-        until_equal("the first request is applied", 1, async || {
-            database.count("SELECT count(*) FROM event_ledger").await
-        })
-        .await;
-        // It waits for 200 ms at a time, and this is a new wait.
+        world.until_applied(1).await;
+        // The unit of the bundle waits for 200 ms at a time, and this is a new wait.
         let waits = "wait_event_type = 'Lock' AND query_start > now() - interval '60 ms'";
-        count_is("the bundle's unit waits for the client", waits, 1).await;
+        count_is(waits, 1).await;
         // The first round trip completes on the server, and the worker never gets the result.
         proxies.postgres.stall();
         blocking.batch_execute("COMMIT").await.expect("a commit");
-        count_is("the first round trip has ended", "state = 'idle in transaction'", 1).await;
+        count_is("state = 'idle in transaction'", 1).await;
         worker.kill();
         proxies.postgres.restore();
-        count_is("the unit is rolled back", "state = 'idle in transaction'", 0).await;
+        count_is("state = 'idle in transaction'", 0).await;
         assert_eq!(database.count("SELECT count(*) FROM event_ledger").await, 1);
         Program::worker(&settings).await
     };

@@ -2,18 +2,14 @@
 
 use super::{ConsoleWorld, Visitor, between, body};
 use tests::event::batch;
-use tests::{ApiKey, HttpResponse, MAX_WAIT, World, event, eventually};
+use tests::{ApiKey, HttpResponse, MAX_WAIT, World, event, eventually, until_equal};
 
 const KEYS: &str = "/agencies/acme/keys";
 
 /// Waits until a signed batch gets this status. Running programs follow a change of a key within a second.
-async fn until_status(world: &World, key: &ApiKey, status: u16) {
-    eventually(&format!("the key gets {status}"), MAX_WAIT, async || {
-        let events = batch(&[event("contact.identified").email("ana@example.com")]);
-        let response = world.http().send(&key.events(events)).await;
-        if response.status == status { Ok(()) } else { Err(response.status.to_string()) }
-    })
-    .await;
+pub(super) async fn until_status(world: &World, key: &ApiKey, status: u16) {
+    let events = || batch(&[event("contact.identified").email("ana@example.com")]);
+    until_equal("the status", status, async || world.http().send(&key.events(events())).await.status).await;
 }
 
 /// The key of a page that shows a secret.

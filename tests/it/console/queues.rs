@@ -1,7 +1,7 @@
 //! Queues and dead letters in the browser.
 
 use super::{ConsoleWorld, body};
-use tests::{MAX_WAIT, World, eventually};
+use tests::{MAX_WAIT, World, eventually, until_equal};
 
 #[tokio::test]
 async fn dead_letters_are_seen_requeued_and_dropped() {
@@ -66,16 +66,9 @@ async fn an_unavailable_server_is_a_page_that_says_so() {
     assert!(body(&response).contains("Temporarily unavailable") && response.header("retry-after") == "5");
     assert_eq!(operator.get("/agencies/acme").await.status, 200, "pages without the broker work");
     proxies.postgres.reset_connections();
-    eventually("the database is missed", MAX_WAIT, async || {
-        let response = operator.get("/agencies/acme").await;
-        if response.status == 503 { Ok(()) } else { Err(response.status.to_string()) }
-    })
-    .await;
+    let status = async || operator.get("/agencies/acme").await.status;
+    until_equal("the database is missed", 503, status).await;
     console.program().until_unready().await;
     proxies.postgres.restore();
-    eventually("the database is used again", MAX_WAIT, async || {
-        let response = operator.get("/agencies/acme").await;
-        if response.status == 200 { Ok(()) } else { Err(response.status.to_string()) }
-    })
-    .await;
+    until_equal("the database is used again", 200, status).await;
 }

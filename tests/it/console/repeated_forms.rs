@@ -4,7 +4,7 @@ use super::{ConsoleWorld, Visitor, between, body};
 use futures_util::future::join_all;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use tests::{HttpResponse, MAX_WAIT, World, eventually, text};
+use tests::{HttpResponse, World, text};
 use uuid::Uuid;
 
 const AGENCY: &str = "/agencies/acme";
@@ -41,11 +41,7 @@ async fn actions(console: &ConsoleWorld) -> i64 {
 async fn until_waiting(console: &ConsoleWorld, forms: i64) {
     let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
         AND wait_event_type = 'Lock'";
-    eventually("the forms wait for the lock", MAX_WAIT, async || {
-        let count = console.world.database.count(waiting).await;
-        if count == forms { Ok(()) } else { Err(count.to_string()) }
-    })
-    .await;
+    console.world.database.until_count(waiting, forms).await;
 }
 
 /// Sends the form of a page twice: the second one changes nothing, shows the same, and no secret. Returns the first answer.
@@ -183,11 +179,7 @@ async fn a_form_whose_operation_fails_half_way_can_be_sent_again() {
     let (operator, queues) = (console.operator().await, &console.world.queues);
     queues.publish("crm", b"{}").await;
     queues.exhaust_deliveries("crm").await;
-    eventually("the message is dead-lettered", MAX_WAIT, async || match queues.depth("crm.dead").await {
-        1 => Ok(()),
-        depth => Err(depth.to_string()),
-    })
-    .await;
+    console.world.until_depth("crm.dead", 1).await;
     let id = form_id(&operator, REQUEUE, REQUEUE).await;
     let fields = [("form", id.as_str())];
     let locked = console.world.database.connect().await;

@@ -42,11 +42,7 @@ async fn a_program_with_another_master_key_is_not_ready_and_a_worker_consumes_no
     world.set("CONNECT_MASTER_KEY", MASTER_KEY);
     world.add_worker().await;
     world.workers[0].until_ready().await;
-    eventually("both are applied", MAX_WAIT, async || {
-        let applied = world.database.count("SELECT count(*) FROM event_ledger").await;
-        if applied == 2 { Ok(()) } else { Err(applied.to_string()) }
-    })
-    .await;
+    world.until_applied(2).await;
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use super::{
     client_route, data, new_client, new_lead, patch_request, post_request, record, trip_route, writes_used,
 };
 use serde_json::{Value, json};
-use tests::{HttpRequest, HttpResponse, MAX_WAIT, QueuedMessage, World, eventually, text, until_equal};
+use tests::{HttpRequest, HttpResponse, MAX_WAIT, QueuedMessage, World, eventually, text};
 
 async fn count_used(world: &World) -> u64 {
     writes_used(world).await.as_u64().expect("a count")
@@ -150,10 +150,7 @@ async fn redelivered_writes_get_their_responses_and_are_applied_once() {
     assert_eq!(statuses(&waiting.release().await), [201, 200]);
     fixture.world.queues.publish_all("records", &again).await;
     let worker = fixture.world.workers.last().expect("a worker");
-    until_equal("all are handled", 7.0, async || {
-        worker.metrics().await.sum("connect_queue_lag_seconds_count", &[("queue", "records")])
-    })
-    .await;
+    worker.until_sum("connect_queue_lag_seconds_count", &[("queue", "records")], 7.0).await;
     assert_eq!(fixture.world.database.count("SELECT count(*) FROM clients").await, 2);
     assert_eq!(count_used(&fixture.world).await, 4, "the two of the fixture, and these two");
 }
@@ -178,13 +175,7 @@ async fn a_worker_killed_between_the_round_trips_leaves_nothing_and_the_next_app
         database.until_lock_wait().await;
         worker.signal("STOP");
         lock.batch_execute("COMMIT").await.expect("a commit");
-        until_count(
-            &fixture.world,
-            "the statement ends",
-            &ended.replace("'idle in transaction'", "'active'"),
-            0,
-        )
-        .await;
+        database.until_count(&ended.replace("'idle in transaction'", "'active'"), 0).await;
         if database.count(ended).await == 1 {
             return Ok(());
         }
@@ -194,20 +185,12 @@ async fn a_worker_killed_between_the_round_trips_leaves_nothing_and_the_next_app
     .await;
     fixture.world.workers[0].signal("KILL");
     fixture.world.workers.clear();
-    until_count(&fixture.world, "the unit is rolled back", ended, 0).await;
+    fixture.world.database.until_count(ended, 0).await;
     assert_eq!(fixture.world.database.count("SELECT count(*) FROM clients").await, 2);
     fixture.world.add_worker().await;
     assert_eq!(statuses(&responses(waiting.responses).await), [201, 200, 201]);
     assert_eq!(fixture.world.database.count("SELECT count(*) FROM clients").await, 4);
     assert_eq!(count_used(&fixture.world).await, 6);
-}
-
-async fn until_count(world: &World, what: &str, query: &str, expected: i64) {
-    eventually(what, MAX_WAIT, async || match world.database.count(query).await {
-        found if found == expected => Ok(()),
-        found => Err(format!("{found} of {expected}")),
-    })
-    .await;
 }
 
 #[tokio::test]

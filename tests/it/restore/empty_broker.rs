@@ -1,6 +1,6 @@
 //! The broker is empty, or was lost with its data: what it held is lost, and nothing else.
 
-use super::{applied, dump_file, enquiry, leave_in_queue, start_programs, until_count, world};
+use super::{applied, dump_file, enquiry, leave_in_queue, start_programs, world};
 use tests::dedicated_servers::Postgres;
 use tests::{Behavior, Receiver, World, text};
 
@@ -11,7 +11,10 @@ async fn beside_an_empty_broker_webhooks_go_on_and_unapplied_events_are_lost() {
     let ana = enquiry("ana").id("ana");
     let confirmed = world.accept_with_retries(ana.clone()).await;
     // Its next attempt waits.
-    until_count(&world, "SELECT count(*) FROM deliveries WHERE state = 'pending' AND attempts > 0", 1).await;
+    world
+        .database
+        .until_count("SELECT count(*) FROM deliveries WHERE state = 'pending' AND attempts > 0", 1)
+        .await;
     let bo = enquiry("bo").id("bo");
     leave_in_queue(&mut world, &bo).await;
     world.kill_programs();
@@ -26,7 +29,7 @@ async fn beside_an_empty_broker_webhooks_go_on_and_unapplied_events_are_lost() {
     start_programs(&mut world).await;
 
     // The delivery that waited is sent under the same ids.
-    until_count(&world, "SELECT count(*) FROM deliveries WHERE state = 'delivered'", 1).await;
+    world.database.until_count("SELECT count(*) FROM deliveries WHERE state = 'delivered'", 1).await;
     let sent = receiver.received().remove(0);
     assert_eq!(sent.header("x-connect-delivery"), first.header("x-connect-delivery"));
     assert_eq!(sent.body, first.body);

@@ -5,7 +5,7 @@ mod newer_broker;
 mod older_broker;
 
 use std::path::PathBuf;
-use tests::{Behavior, MAX_WAIT, Receiver, World, WorldBuilder, event, eventually, text};
+use tests::{Behavior, Receiver, World, WorldBuilder, event, text};
 
 /// A world with a dispatcher and a subscription of `receiver`, whose first attempts fail.
 async fn world(builder: WorldBuilder, receiver: &Receiver) -> World {
@@ -48,15 +48,6 @@ fn enquiry(name: &str) -> tests::Event {
 /// A file for a dump, which does not exist yet.
 fn dump_file(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("connect-{}-{name}.dump", std::process::id()))
-}
-
-/// Waits until a query returns that number.
-async fn until_count(world: &World, query: &str, expected: i64) {
-    eventually(&format!("{expected}: {query}"), MAX_WAIT, async || match world.database.count(query).await {
-        found if found == expected => Ok(()),
-        found => Err(found.to_string()),
-    })
-    .await;
 }
 
 /// The ids of the events that the receiver got, each once, sorted.

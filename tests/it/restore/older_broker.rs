@@ -1,6 +1,6 @@
 //! The broker is older than the database: it delivers messages again that were processed.
 
-use super::{applied, enquiry, leave_in_queue, received, start_programs, until_count, world};
+use super::{applied, enquiry, leave_in_queue, received, start_programs, world};
 use serde_json::json;
 use tests::dedicated_servers::{Broker, StopMode};
 use tests::{Behavior, QueuedMessage, Receiver, World};
@@ -25,7 +25,10 @@ async fn beside_an_older_broker_nothing_is_repeated_except_actions_without_a_mes
     let (broker, receiver) = (Broker::start().await, Receiver::http());
     let mut world = world(World::with().on_broker(broker.url()), &receiver).await;
     world.accept_with_retries(enquiry("ana").id("ana")).await;
-    until_count(&world, "SELECT count(*) FROM deliveries WHERE state = 'pending' AND attempts > 0", 1).await;
+    world
+        .database
+        .until_count("SELECT count(*) FROM deliveries WHERE state = 'pending' AND attempts > 0", 1)
+        .await;
     world.dispatchers.clear();
     leave_in_queue(&mut world, &enquiry("bo").id("bo")).await;
     world.queues.publish_message("crm", &open_lead("cy").with_id("cy")).await;
@@ -38,7 +41,7 @@ async fn beside_an_older_broker_nothing_is_repeated_except_actions_without_a_mes
     receiver.respond_to_all(Behavior::status(204));
     start_programs(&mut world).await;
     let settled = "SELECT count(*) FROM deliveries WHERE state = 'delivered'";
-    until_count(&world, settled, 4).await;
+    world.database.until_count(settled, 4).await;
     let (first_applied, first_received) = (applied(&world).await, received(&receiver));
     assert_eq!((first_applied.len(), first_received.len()), (4, 4));
     world.kill_programs();
@@ -52,7 +55,7 @@ async fn beside_an_older_broker_nothing_is_repeated_except_actions_without_a_mes
         world.until_depth(queue, 0).await;
     }
     // The action without an id is performed again, and its event is sent.
-    until_count(&world, settled, 5).await;
+    world.database.until_count(settled, 5).await;
     world.end_workers().await;
     let second = applied(&world).await;
     assert_eq!(second.len(), 5, "{second:?}");

@@ -101,11 +101,7 @@ async fn nothing_is_removed_while_another_copy_holds_the_lock() {
     let run = tokio::spawn(async move { connectctl.list(&["retention", "run"]).await });
     let waiting = "SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND application_name = 'connectctl' AND query LIKE '%retention.lock%'";
-    eventually("connectctl waits", MAX_WAIT, async || match world.database.count(waiting).await {
-        0 => Err("it has not tried".to_owned()),
-        _ => Ok(()),
-    })
-    .await;
+    world.database.until_count(waiting, 1).await;
     assert_eq!(left(&world.database).await, [1_000, 2_000, 1_000]);
     drop(holder);
     let report = run.await.expect("a report");

@@ -3,7 +3,7 @@
 use super::{counts, remove_previous, swap, swapped, with_new_key};
 use common::model::TenantId;
 use common::sealed::{MasterKey, Secret, api_key_binding};
-use tests::{MASTER_KEY, MAX_WAIT, Program, World, eventually, text, until_equal};
+use tests::{MASTER_KEY, Program, World, text};
 use uuid::Uuid;
 
 /// Several batches of the command.
@@ -43,14 +43,10 @@ async fn a_killed_rotation_is_continued_by_another_run() {
     let mut run = swapped(&world).start(&["secrets", "rotate"]);
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
         AND application_name = 'connectctl' AND wait_event_type = 'Lock'";
-    eventually("the run waits", MAX_WAIT, async || match world.database.count(waits).await {
-        0 => Err("it does not wait".to_owned()),
-        _ => Ok(()),
-    })
-    .await;
+    world.database.until_count(waits, 1).await;
     run.kill().await.expect("it runs");
     holding.rollback().await.expect("the lock is released");
-    until_equal("its session has ended", 0, async || world.database.count(waits).await).await;
+    world.database.until_count(waits, 0).await;
     let after = counts(&swapped(&world)).await;
     let left = after["previous"].as_u64().expect("a number");
     assert!(

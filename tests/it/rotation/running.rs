@@ -5,7 +5,7 @@ use super::{CURRENT, NEW_MASTER_KEY, PREVIOUS, counts, remove_previous, swap, sw
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tests::event::batch;
-use tests::{ApiKey, HttpClient, MAX_WAIT, Receiver, World, event, eventually, text, until_equal};
+use tests::{ApiKey, HttpClient, MAX_WAIT, Receiver, World, event, eventually, text};
 use tokio::sync::RwLock;
 use tokio::task::JoinHandle;
 
@@ -131,7 +131,6 @@ async fn messages_that_were_signed_before_the_swap_are_applied_after_it() {
     world.until_depth("events", 1).await;
     swap(&mut world);
     world.add_worker().await;
-    until_equal("it is applied", 1, async || world.database.count("SELECT count(*) FROM event_ledger").await)
-        .await;
+    world.until_applied(1).await;
     assert_eq!(world.queues.depth("events.dead").await, 0);
 }

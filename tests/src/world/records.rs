@@ -64,10 +64,7 @@ impl World {
 
     /// Waits until the ledger has exactly so many events, writes and actions.
     pub async fn until_applied(&self, count: i64) {
-        until_equal("all are applied", count, async || {
-            self.database.count("SELECT count(*) FROM event_ledger").await
-        })
-        .await;
+        self.database.until_count("SELECT count(*) FROM event_ledger", count).await;
     }
 
     /// Waits until that many messages wait in a queue such as `events` or `events.dead`.

@@ -2,19 +2,9 @@
 
 use super::{Person, send};
 use crate::console::ConsoleWorld;
+use crate::console::keys::until_status;
 use tests::browser::Browser;
-use tests::event::batch;
-use tests::{ApiKey, Behavior, MAX_WAIT, Receiver, World, event, eventually, text};
-
-/// Waits until a signed batch gets this status: running programs follow a change of a key within a second.
-async fn until_status(world: &World, key: &ApiKey, status: u16) {
-    eventually(&format!("the key gets {status}"), MAX_WAIT, async || {
-        let events = batch(&[event("contact.identified").email("ana@example.com")]);
-        let response = world.http().send(&key.events(events)).await;
-        if response.status == status { Ok(()) } else { Err(response.status.to_string()) }
-    })
-    .await;
-}
+use tests::{ApiKey, Behavior, MAX_WAIT, Receiver, World, eventually, text};
 
 /// Reloads the page until it shows a text.
 async fn until_shown(person: &Person, path: &str, wanted: &str) {

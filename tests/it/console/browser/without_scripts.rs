@@ -2,7 +2,7 @@
 
 use super::{Person, ROLES, furnished};
 use tests::browser::Browser;
-use tests::{MAX_WAIT, eventually, text};
+use tests::text;
 
 #[tokio::test]
 async fn the_main_paths_work_without_scripts() {
@@ -38,11 +38,7 @@ async fn the_main_paths_work_without_scripts() {
     person.page.follow("Replay everything that matches").await;
     person.page.follow("Send them again").await;
     person.sees("The deliveries are being sent again.").await;
-    eventually("nothing is dead-lettered any more", MAX_WAIT, async || {
-        let dead = console.world.database.count("SELECT count(*) FROM deliveries WHERE state = 'dead'").await;
-        if dead == 0 { Ok(()) } else { Err(dead.to_string()) }
-    })
-    .await;
+    console.world.database.until_count("SELECT count(*) FROM deliveries WHERE state = 'dead'", 0).await;
     person.page.follow("Sign out").await;
     assert_eq!(person.page.path().await, "/sign-in");
     assert_eq!(person.page.take_complaints(), [""; 0]);

@@ -20,11 +20,7 @@ async fn a_requeued_batch_is_applied_and_a_records_write_past_its_deadline_is_no
     let requeued = world.connectctl.json(&["queue", "requeue", "events", "--dead"]).await;
     assert_eq!(requeued, json!({"requeued": 1, "kept": 0, "removed": 0}));
     world.add_worker().await;
-    eventually("it is applied", MAX_WAIT, async || match world.pipeline(&[]).await.len() {
-        1 => Ok(()),
-        other => Err(format!("{other} leads")),
-    })
-    .await;
+    world.until_applied(1).await;
     assert_eq!(world.queues.depth("events.dead").await, 0);
 
     world.end_workers().await;
@@ -37,12 +33,7 @@ async fn a_requeued_batch_is_applied_and_a_records_write_past_its_deadline_is_no
     let requeued = world.connectctl.json(&["queue", "requeue", "records", "--dead"]).await;
     assert_eq!(requeued["requeued"], 1);
     world.add_worker().await;
-    eventually("it is handled", MAX_WAIT, async || {
-        let handled =
-            world.workers[0].metrics().await.sum("connect_queue_lag_seconds_count", &[("queue", "records")]);
-        if handled == 1.0 { Ok(()) } else { Err(handled.to_string()) }
-    })
-    .await;
+    world.workers[0].until_sum("connect_queue_lag_seconds_count", &[("queue", "records")], 1.0).await;
     assert_eq!(world.pipeline(&[]).await.len(), 1, "its caller was told 503");
     assert_eq!(world.queues.depth("records.dead").await, 0);
 }
