@@ -30,8 +30,15 @@ async fn until_accepted(connectctl: &Connectctl) {
 }
 
 #[tokio::test]
-async fn a_server_of_a_private_authority_is_accepted_and_every_other_one_refused() {
-    let (postgres, authority, other) = (Postgres::start().await, Authority::new(), Authority::new());
+async fn a_server_is_verified_and_verifies_its_clients_and_the_channel() {
+    let postgres = Postgres::start().await;
+    a_server_of_a_private_authority_is_accepted_and_every_other_one_refused(&postgres).await;
+    a_server_that_requires_a_client_certificate_gets_one(&postgres).await;
+    channel_binding_is_used_where_it_is_required(&postgres).await;
+}
+
+async fn a_server_of_a_private_authority_is_accepted_and_every_other_one_refused(postgres: &Postgres) {
+    let (authority, other) = (Authority::new(), Authority::new());
     let roots = |authority: &Authority| format!("sslrootcert={}", authority.file().display());
     let by_name = postgres.url_of_host("localhost");
     let port = by_name.rsplit_once(':').and_then(|(_, rest)| rest.split_once('/')).expect("a port").0;
@@ -62,10 +69,8 @@ async fn a_server_of_a_private_authority_is_accepted_and_every_other_one_refused
     until_refused(&verified, &["the server's certificate expired at 2020-01-01T00:00:00"]).await;
 }
 
-#[tokio::test]
-async fn a_server_that_requires_a_client_certificate_gets_one() {
-    let (postgres, authority, clients) = (Postgres::start().await, Authority::new(), Authority::new());
-    let files = Files::new();
+async fn a_server_that_requires_a_client_certificate_gets_one(postgres: &Postgres) {
+    let (authority, clients, files) = (Authority::new(), Authority::new(), Files::new());
     postgres.encrypt(&authority.certificate(&["localhost"]), Some(&clients)).await;
     let verified = format!(
         "{}?sslmode=verify-full&sslrootcert={}",
@@ -89,9 +94,8 @@ async fn a_server_that_requires_a_client_certificate_gets_one() {
     );
 }
 
-#[tokio::test]
-async fn channel_binding_is_used_where_it_is_required() {
-    let (postgres, authority) = (Postgres::start().await, Authority::new());
+async fn channel_binding_is_used_where_it_is_required(postgres: &Postgres) {
+    let authority = Authority::new();
     postgres.encrypt(&authority.certificate(&["localhost"]), None).await;
     let verified = format!(
         "{}?sslmode=verify-full&sslrootcert={}&channel_binding=",

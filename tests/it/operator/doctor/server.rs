@@ -2,11 +2,17 @@
 
 use super::{findings, of, until_fixed, until_found, world_without_programs};
 use tests::dedicated_servers::{Pooler, StopMode};
-use tests::text;
+use tests::{World, text};
 
 #[tokio::test]
-async fn settings_that_lose_data_are_found() {
+async fn settings_that_lose_data_clocks_that_differ_and_what_fills_the_disk_are_found() {
     let (_postgres, world) = world_without_programs().await;
+    settings_that_lose_data_are_found(&world).await;
+    clocks_that_differ_are_found(&world).await;
+    what_fills_the_disk_is_found(&world).await;
+}
+
+async fn settings_that_lose_data_are_found(world: &World) {
     let ctl = &world.connectctl;
     for (name, bad, level) in [
         ("fsync", "off", "error"),
@@ -41,9 +47,7 @@ async fn settings_that_lose_data_are_found() {
     until_fixed(ctl, &[], "postgres.read_only", "").await;
 }
 
-#[tokio::test]
-async fn clocks_that_differ_are_found() {
-    let (_postgres, world) = world_without_programs().await;
+async fn clocks_that_differ_are_found(world: &World) {
     world.database.execute("ALTER ROLE connect SET search_path = public, pg_catalog").await;
     for (ahead, level) in [("-1 minute", "error"), ("10 seconds", "warning")] {
         let clock = format!(
@@ -99,9 +103,7 @@ async fn open_transactions_and_used_up_connections_are_found() {
     until_fixed(ctl, &[], "postgres.connections", "of 20").await;
 }
 
-#[tokio::test]
-async fn what_fills_the_disk_is_found() {
-    let (_postgres, world) = world_without_programs().await;
+async fn what_fills_the_disk_is_found(world: &World) {
     let ctl = &world.connectctl;
     world.database.execute("SELECT pg_create_physical_replication_slot('left_behind', true)").await;
     let finding = until_found(ctl, &[], "warning", "postgres.replication_slots", "left_behind").await;
