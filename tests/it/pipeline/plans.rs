@@ -63,8 +63,7 @@ fn add_scans(plan: &Value, is_limited: bool, scans: &mut Vec<Scan>) {
 }
 
 #[tokio::test]
-async fn statements_of_requests_and_deliveries_read_few_rows_by_the_same_indexes_with_and_without_statistics()
-{
+async fn statements_read_few_rows_and_those_of_requests_by_the_same_indexes_with_and_without_statistics() {
     let database = TestDatabase::new().await;
     let client = database.connect().await;
     client.batch_execute(WITHOUT_AUTOVACUUM).await.expect("settings");
@@ -93,17 +92,9 @@ async fn statements_of_requests_and_deliveries_read_few_rows_by_the_same_indexes
         };
         assert_eq!(by(&scans), by(&without), "{statement}");
     }
-}
-
-#[tokio::test]
-async fn statements_of_operators_and_retention_scan_no_table_of_tenants() {
-    let database = TestDatabase::new().await;
-    let client = database.connect().await;
-    client.batch_execute(GROW).await.expect("rows");
-    client.batch_execute("ANALYZE").await.expect("statistics");
-    client.batch_execute(&planner_settings()).await.expect("settings");
-    let all = [admin::store::STATEMENTS, common::retention::STATEMENTS].concat().concat();
-    for statement in all.into_iter().map(Sql::as_str) {
+    // Those of operators and of retention scan no table of tenants.
+    let of_operators = [admin::store::STATEMENTS, common::retention::STATEMENTS].concat().concat();
+    for statement in of_operators.into_iter().map(Sql::as_str) {
         for scan in scans(&client, statement).await {
             assert!(scan.by.is_some() || scan.rows < FEW, "{scan:?} of {statement}");
         }
