@@ -6,40 +6,22 @@ use tests::{CommandOutput, Program, World, event};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::timeout;
 
-/// A server that never responds. Stops when it is dropped.
+/// A server that never responds.
 struct UnresponsiveServer {
     port: u16,
-    _held: HeldConnections,
-}
-
-enum HeldConnections {
-    /// Accepts every connection and sends nothing.
-    Accepting(tokio::task::JoinHandle<()>),
-    /// Accepts no connection: its listen backlog is full.
-    Full { _listener: TcpListener, _waiting: Vec<TcpStream> },
-}
-
-impl Drop for UnresponsiveServer {
-    fn drop(&mut self) {
-        if let HeldConnections::Accepting(task) = &self._held {
-            task.abort();
-        }
-    }
+    _listener: TcpListener,
+    _waiting: Vec<TcpStream>,
 }
 
 impl UnresponsiveServer {
+    /// Its system accepts connections, and it sends nothing.
     async fn accepting() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
-        let task = tokio::spawn(async move {
-            let mut taken = Vec::new();
-            while let Ok((stream, _)) = listener.accept().await {
-                taken.push(stream);
-            }
-        });
-        Self { port, _held: HeldConnections::Accepting(task) }
+        Self { port, _listener: listener, _waiting: Vec::new() }
     }
 
+    /// It accepts no connection: its listen backlog is full.
     async fn full() -> Self {
         let socket = TcpSocket::new_v4().expect("a socket");
         socket.bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
@@ -49,7 +31,7 @@ impl UnresponsiveServer {
         while let Ok(stream) = timeout(Duration::from_millis(300), TcpStream::connect(address)).await {
             waiting.push(stream.expect("the backlog takes it"));
         }
-        Self { port: address.port(), _held: HeldConnections::Full { _listener: listener, _waiting: waiting } }
+        Self { port: address.port(), _listener: listener, _waiting: waiting }
     }
 }
 
