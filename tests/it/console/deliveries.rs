@@ -84,8 +84,7 @@ async fn failed_deliveries_are_seen_and_replayed_one_by_one_and_all_that_match()
 async fn pages_of_deliveries_neither_skip_nor_repeat_any() {
     let console = ConsoleWorld::shared().await;
     let visitor = console.viewer().await;
-    let created = ["subscription", "create", "--tenant", "acme", "--url", "https://93.184.215.14/hook"];
-    let subscription = console.world.connectctl.json(&created).await["id"].clone();
+    let subscription = console.world.subscribe("https://93.184.215.14/hook").await["id"].clone();
     // Two of each millisecond, so that a page ends between deliveries of the same time.
     let insert = format!(
         "INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at, number)
@@ -117,8 +116,7 @@ async fn pages_of_deliveries_neither_skip_nor_repeat_any() {
 async fn a_replay_is_watched_and_stopped_with_and_without_scripts() {
     let console = ConsoleWorld::start().await;
     let visitor = console.admin().await;
-    let created = ["subscription", "create", "--tenant", "acme", "--url", "https://93.184.215.14/hook"];
-    let subscription = console.world.connectctl.json(&created).await["id"].clone();
+    let subscription = console.world.subscribe("https://93.184.215.14/hook").await["id"].clone();
     let insert = format!(
         "INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at, number)
          SELECT tenant_id, ('01900000-0000-7000-a000-' || lpad(to_hex(n), 12, '0'))::uuid, gen_random_uuid(), '{}', 'dead', now(), n

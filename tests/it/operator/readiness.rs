@@ -55,8 +55,7 @@ async fn a_program_whose_publishes_are_blocked_is_not_ready_and_keeps_working() 
         .await;
     let receiver = Receiver::http();
     receiver.respond_to_all(Behavior::status(500));
-    let create = ["subscription", "create", "--tenant", "acme", "--url", &receiver.url("/hooks")];
-    world.connectctl.json(&create).await;
+    world.subscribe(&receiver.url("/hooks")).await;
     let enquiry = |email: &str| event("enquiry.submitted").email(email).name("Ana");
     world.until_ready().await;
     world.accept_with_retries(enquiry("ana@example.com")).await;

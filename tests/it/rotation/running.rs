@@ -87,8 +87,7 @@ async fn roll(world: &mut World, load: &Load) {
 async fn a_rotation_of_the_master_key_fails_no_request() {
     let mut world = World::with().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true").start().await;
     let receiver = Receiver::http();
-    let create = ["subscription", "create", "--tenant", "acme", "--url", &receiver.url("/hooks")];
-    let subscription = world.connectctl.json(&create).await;
+    let subscription = world.subscribe(&receiver.url("/hooks")).await;
     let rotate = ["subscription", "rotate-secret", text(&subscription["id"]), "--overlap", "1h"];
     let subscription_secret = world.connectctl.json(&rotate).await;
     world.until_ready().await;

@@ -2,9 +2,7 @@
 
 use crate::records::{client_route, new_client, patch_request, post_request, record};
 use serde_json::{Value, json};
-use tests::{
-    HttpClient, HttpRequest, HttpResponse, QueuedMessage, StatementRecorder, World, WorldBuilder, text,
-};
+use tests::{HttpClient, HttpRequest, HttpResponse, QueuedMessage, StatementRecorder, World, text};
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 
@@ -30,11 +28,8 @@ pub(super) fn spawn(world: &World, request: HttpRequest) -> JoinHandle<HttpRespo
 
 impl Fixture {
     pub(super) async fn start() -> Self {
-        Self::start_with(World::with()).await
-    }
-
-    pub(super) async fn start_with(world: WorldBuilder) -> Self {
-        let world = world.set("CONNECT_WORKER_LANES", "1").set("CONNECT_REPLY_TIMEOUT", "50s").start().await;
+        let world =
+            World::with().set("CONNECT_WORKER_LANES", "1").set("CONNECT_REPLY_TIMEOUT", "50s").start().await;
         let locked_client = new_client(&world, json!({"email": "held@example.com"})).await;
         Self { world, locked_client }
     }
