@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::net::SocketAddr;
 use tests::event::batch;
 use tests::raw::{RawConnection, RawResponse, head};
-use tests::{EVENTS, HttpRequest, Program, RECORDS, World, event};
+use tests::{EVENTS, Program, World, event};
 
 /// Sends bytes to ingest on a new connection and returns the response.
 async fn exchange(world: &World, bytes: &[u8]) -> (RawResponse, RawConnection) {
@@ -170,21 +170,4 @@ async fn rejects_an_unsupported_content_encoding_and_keeps_the_connection() {
         assert_eq!(response.header("connection"), "", "{response:?}");
     }
     assert_eq!(world.http().send(&request.with("content-encoding", "identity")).await.status, 200);
-}
-
-#[tokio::test]
-async fn every_operation_refuses_a_compressed_body() {
-    let world = World::shared().await;
-    let document =
-        world.http().send(&HttpRequest::new("GET", &format!("{RECORDS}/openapi.json"), "")).await.json();
-    let paths = document["paths"].as_object().expect("paths");
-    for (path, item) in paths {
-        for method in ["get", "post", "patch"].into_iter().filter(|method| item.get(method).is_some()) {
-            let path = path.replace("{clientId}", "1").replace("{leadId}", "1");
-            let request =
-                HttpRequest::new(&method.to_uppercase(), &path, "{}").with("content-encoding", "gzip");
-            // A response that the operation does not document makes `send` fail.
-            world.http().send(&request).await.assert_error(400, "invalid_request");
-        }
-    }
 }
