@@ -149,6 +149,13 @@ impl World {
         }
     }
 
+    /// Drains and ends all ingests, which write what they have counted.
+    pub async fn end_ingests(&mut self) {
+        for mut ingest in self.ingests.drain(..) {
+            ingest.terminate().await;
+        }
+    }
+
     /// The settings that its programs run with.
     pub fn settings(&self) -> &[(String, String)] {
         &self.settings

@@ -22,15 +22,17 @@ async fn wrong_usage_exits_with_two() {
 }
 
 #[tokio::test]
-async fn an_unreachable_database_is_reported_without_a_password() {
-    let missing = Connectctl::with(Vec::new()).run(&["tenant", "list", "--json"]).await;
-    assert_eq!((missing.code, missing.output.as_str()), (Some(1), ""));
-    assert!(missing.errors.contains("DATABASE_URL"), "{missing:?}");
-    let away = Connectctl::for_database("postgres://connect:hunter2@127.0.0.1:1/connect")
-        .run(&["tenant", "list", "--json"])
-        .await;
-    assert_eq!((away.code, away.output.as_str()), (Some(1), ""));
-    assert!(!away.errors.contains("hunter2"), "{away:?}");
+async fn an_unreachable_server_is_reported_without_a_password() {
+    for (setting, url, arguments, says) in [
+        ("DATABASE_URL", "postgres://connect:hunter2@127.0.0.1:1/connect", "tenant list", "the database"),
+        ("AMQP_URL", "amqp://guest:hunter2@127.0.0.1:1/%2f", "queue list", "the broker cannot be reached"),
+    ] {
+        let connectctl = Connectctl::with(Vec::new());
+        let missing = connectctl.refusal(&words(arguments)).await;
+        assert!(missing.contains(setting), "{missing}");
+        let away = connectctl.and(setting, url).refusal(&words(arguments)).await;
+        assert!(away.contains(says) && !away.contains("hunter2"), "{away}");
+    }
 }
 
 #[tokio::test]

@@ -24,9 +24,7 @@ async fn a_flood_leaves_some_rows_and_an_exact_count() {
     refused(&world, &world.key.events(valid()).without("x-connect-tenant"), 401).await;
     let counted = "SELECT coalesce(sum(refused), 0)::bigint FROM api_key_requests";
     until_equal("all are counted", FLOOD as i64 + 1, async || world.database.count(counted).await).await;
-    for mut ingest in world.ingests.drain(..) {
-        ingest.terminate().await;
-    }
+    world.end_ingests().await;
     let by_reason = |reason: &str| format!("{ROWS} WHERE reason = '{reason}'");
     assert_eq!(world.database.count(&by_reason("missing_header")).await, 1);
     let rows = world.database.count(&by_reason("mismatch")).await;
@@ -49,9 +47,7 @@ async fn nothing_is_recorded_or_counted_for_keys_that_do_not_exist() {
     refused(&world, &request.clone().replacing("x-connect-key", &secret), 401).await;
     refused(&world, &request.replacing("x-connect-tenant", "other"), 403).await;
     until_recorded(&world, 1).await;
-    for mut ingest in world.ingests.drain(..) {
-        ingest.terminate().await;
-    }
+    world.end_ingests().await;
     assert_eq!(world.database.count(ROWS).await, 1, "the one of the existing key");
     assert_eq!(world.database.count("SELECT count(*) FROM api_key_requests").await, 1);
 }
@@ -70,9 +66,7 @@ async fn a_refusal_causes_no_round_trip_of_its_own() {
     for _ in 0..500 {
         refused(&world, &flood, 401).await;
     }
-    for mut ingest in world.ingests.drain(..) {
-        ingest.terminate().await;
-    }
+    world.end_ingests().await;
     let names = |pool| {
         let sent = recorder.take(pool).concat();
         let of = |name: &&String| name.contains("refused_requests") || name.contains("api_key_requests");
@@ -122,9 +116,7 @@ async fn requests_of_each_key_are_counted() {
     }
     refused(&world, &world.key.events_at(1, valid()), 401).await;
     refused(&world, &world.key.events(valid()).without("x-connect-signature"), 401).await;
-    for mut ingest in world.ingests.drain(..) {
-        ingest.terminate().await;
-    }
+    world.end_ingests().await;
     let keys = world.connectctl.list(&["key", "list", "--tenant", "acme"]).await;
     assert_eq!(keys[0]["requestsLastDay"], serde_json::json!({"accepted": 3, "refused": 2}), "{keys:?}");
 }

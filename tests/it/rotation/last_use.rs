@@ -14,13 +14,6 @@ async fn listed(world: &World) -> Value {
     keys.into_iter().find(|key| key["prefix"] == world.key.prefix.as_str()).expect("the key")
 }
 
-/// Ends the ingests, which write the uses that they have noted.
-async fn end_ingests(world: &mut World) {
-    for mut ingest in world.ingests.drain(..) {
-        ingest.terminate().await;
-    }
-}
-
 #[tokio::test]
 async fn the_last_use_of_each_secret_is_listed() {
     let mut world = World::with().join().await;
@@ -30,7 +23,7 @@ async fn the_last_use_of_each_secret_is_listed() {
     let new = ApiKey::of("acme", &world.connectctl.json(&rotate).await);
     let refused = request(&ApiKey { secret: "wrong".to_owned(), ..new.clone() });
     assert_eq!(world.http().send(&refused).await.status, 401);
-    end_ingests(&mut world).await;
+    world.end_ingests().await;
     let key = listed(&world).await;
     let [current, old] = &key["secrets"].as_array().expect("secrets")[..] else { panic!("{key}") };
     assert_eq!((&current["current"], &current["lastUsedAt"]), (&Value::from(true), &Value::Null), "{key}");
@@ -42,7 +35,7 @@ async fn the_last_use_of_each_secret_is_listed() {
 
     world.add_ingest().await;
     assert_eq!(world.http().send(&request(&new)).await.status, 200);
-    end_ingests(&mut world).await;
+    world.end_ingests().await;
     let key = listed(&world).await;
     assert!(key["lastUsedAt"] == key["secrets"][0]["lastUsedAt"] && key["lastUsedAt"].is_string(), "{key}");
 }
@@ -55,7 +48,7 @@ async fn a_secret_is_safe_to_revoke_after_seven_days_without_use() {
     world.database.execute("UPDATE api_keys SET created_at = now() - interval '8 days'").await;
     assert!(is_safe(&world).await);
     assert_eq!(world.http().send(&request(&world.key)).await.status, 200);
-    end_ingests(&mut world).await;
+    world.end_ingests().await;
     assert!(!is_safe(&world).await);
     world.database.execute("UPDATE api_key_uses SET last_used_at = now() - interval '7 days 1 minute'").await;
     assert!(is_safe(&world).await);
@@ -80,7 +73,7 @@ async fn many_requests_write_the_last_use_once() {
     let sent =
         futures_util::future::join_all(requests.iter().map(|request| world.http().send(request))).await;
     assert!(sent.iter().all(|response| response.status == 200), "{sent:?}");
-    end_ingests(&mut world).await;
+    world.end_ingests().await;
     let sent = recorder.take("ingest_replay").concat();
     // The requests may have taken longer than the minute between two writes.
     let writes = sent.iter().filter(|statement| *statement == "api_key_uses.record").count();

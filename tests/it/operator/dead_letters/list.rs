@@ -79,12 +79,3 @@ async fn a_wrong_prefix_is_reported_and_creates_no_queues() {
         assert!(!queues.exists(queue).await, "{queue}");
     }
 }
-
-#[tokio::test]
-async fn an_unreachable_broker_is_reported_without_a_password() {
-    let missing = Connectctl::with(Vec::new()).refusal(&["queue", "list"]).await;
-    assert!(missing.contains("AMQP_URL"), "{missing}");
-    let away = Connectctl::with(Vec::new()).and("AMQP_URL", "amqp://guest:hunter2@127.0.0.1:1/%2f");
-    let away = away.refusal(&["queue", "list"]).await;
-    assert!(away.contains("the broker cannot be reached") && !away.contains("hunter2"), "{away}");
-}

@@ -1,14 +1,10 @@
 //! `queue requeue webhooks`: through the database.
 
 use super::{until_dead, world};
+use crate::connectctl::deliveries::tenant;
 use serde_json::{Value, json};
 use tests::{Behavior, QueuedMessage, Receiver, World, event, text};
 use uuid::Uuid;
-
-async fn tenant(world: &World, slug: &str) -> Uuid {
-    let rows = world.database.rows("SELECT tenant_id FROM tenants WHERE slug = $1", &[&slug]).await;
-    text(&rows[0]["tenant_id"]).parse().expect("a UUID")
-}
 
 /// A delivery of `slug` in that state, and its notice.
 async fn dead(world: &World, slug: &str, state: &str) -> (Uuid, QueuedMessage) {

@@ -2,12 +2,13 @@
 
 use super::{findings, of, until_fixed, until_found, world_without_programs};
 use crate::tls::Files;
-use tests::dedicated_servers::Broker;
-use tests::{Authority, Connectctl};
+use tests::dedicated_servers::{Broker, Postgres};
+use tests::{Authority, Connectctl, World};
 
 #[tokio::test]
-async fn a_certificate_of_postgres_that_expires_soon_is_found() {
+async fn certificates_of_postgres_and_of_its_clients_that_expire_soon_are_found() {
     let (postgres, world) = world_without_programs().await;
+    client_certificates_and_authorities_that_expire_soon_are_found(&postgres, &world).await;
     let authority = Authority::new();
     let url = world.database.url().replace("127.0.0.1", "localhost");
     let url = format!("{url}?sslmode=verify-full&sslrootcert={}", authority.file().display());
@@ -35,9 +36,7 @@ async fn a_certificate_of_the_broker_that_expires_soon_is_found() {
     until_fixed(&ctl, &[], "broker.tls", "").await;
 }
 
-#[tokio::test]
-async fn client_certificates_and_authorities_that_expire_soon_are_found() {
-    let (postgres, world) = world_without_programs().await;
+async fn client_certificates_and_authorities_that_expire_soon_are_found(postgres: &Postgres, world: &World) {
     let (authority, old, files) = (Authority::new(), Authority::for_days(20), Files::new());
     postgres.encrypt(&authority.certificate(&["localhost"]), None).await;
     // The check needs no server.
