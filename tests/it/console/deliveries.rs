@@ -1,7 +1,7 @@
 //! Deliveries in the browser: pages, filters, replays.
 
 use super::{ConsoleWorld, body};
-use tests::{Behavior, MAX_WAIT, Receiver, event, eventually, text, words};
+use tests::{Behavior, Receiver, event, text, until_equal, words};
 
 const DELIVERIES: &str = "/agencies/acme/deliveries";
 
@@ -20,11 +20,11 @@ async fn failed_deliveries_are_seen_and_replayed_one_by_one_and_all_that_match()
     }
     let listed = async |query: &str| visitor.page(&format!("{DELIVERIES}{query}")).await;
     let links = |page: &str| page.matches("<th scope=\"row\"><a href=\"/agencies/acme/deliveries/").count();
-    eventually("three deliveries are dead-lettered", MAX_WAIT, async || {
-        let page = listed("?state=dead").await;
-        if links(&page) == 3 { Ok(()) } else { Err(page) }
-    })
-    .await;
+    let until_listed = async |state: &str, count: usize| {
+        let query = format!("?state={state}");
+        until_equal(state, count, async || links(&listed(&query).await)).await;
+    };
+    until_listed("dead", 3).await;
     assert!(visitor.page("/agencies/acme").await.contains("3 deliveries were dead-lettered"));
     assert_eq!(links(&listed("?state=delivered").await), 0);
     assert_eq!(links(&listed("?state=dead&type=lead.assigned&from=2020-01-01T00:00").await), 3);
@@ -45,14 +45,7 @@ async fn failed_deliveries_are_seen_and_replayed_one_by_one_and_all_that_match()
     receiver.respond_to_all(Behavior::status(204));
     let done = visitor.change(&format!("{DELIVERIES}/{first}/replay"), &[]).await;
     assert_eq!(done, format!("{DELIVERIES}/{first}?done=replayed"));
-    let until_delivered = async |count: usize| {
-        eventually("deliveries are delivered", MAX_WAIT, async || {
-            let page = listed("?state=delivered").await;
-            if links(&page) == count { Ok(()) } else { Err(page) }
-        })
-        .await;
-    };
-    until_delivered(1).await;
+    until_listed("delivered", 1).await;
     let question = visitor.page(&format!("{DELIVERIES}/replay?state=dead")).await;
     assert!(question.contains("<strong>2</strong> deliveries match"), "{question}");
     for refused in ["", "?state=pending", "?state=dead&type=nothing", "?state=dead&from=yesterday"] {
@@ -66,13 +59,8 @@ async fn failed_deliveries_are_seen_and_replayed_one_by_one_and_all_that_match()
     assert_eq!(rate.status, 400, "{}", body(&rate));
     let job = visitor.change(&format!("{DELIVERIES}/replay"), &[("state", "dead"), ("rate", "500")]).await;
     assert!(job.starts_with("/agencies/acme/replays/"), "{job}");
-    until_delivered(3).await;
-    eventually("the job is completed", MAX_WAIT, async || {
-        let page = visitor.page(&job).await;
-        if page.contains("completed") { Ok(()) } else { Err(page) }
-    })
-    .await;
-    let ended = visitor.page(&job).await;
+    until_listed("delivered", 3).await;
+    let ended = visitor.until_shown(&job, &["completed"]).await;
     assert!(ended.contains("2 of 2") && !ended.contains("refresh") && !ended.contains("Stop"), "{ended}");
     assert!(visitor.page("/agencies/acme/replays").await.contains("2 of 2"));
     let hooks = receiver.received_at("/hook");

@@ -24,7 +24,8 @@ mod webhooks;
 use admin::console::new_form_id;
 use std::fmt::Write as _;
 use tests::{
-    Connectctl, HttpClient, HttpRequest, HttpResponse, Program, World, WorldBuilder, slug, text, with_names,
+    Connectctl, HttpClient, HttpRequest, HttpResponse, MAX_WAIT, Program, World, WorldBuilder, eventually,
+    slug, text, with_names,
 };
 
 /// A world with a console.
@@ -138,6 +139,18 @@ impl<'c> Visitor<'c> {
         let response = self.get(path).await;
         assert_eq!(response.status, 200, "{path}: {}", body(&response));
         body(&response)
+    }
+
+    /// Waits until a page has all of these texts, and returns it.
+    pub(super) async fn until_shown(&self, path: &str, texts: &[&str]) -> String {
+        eventually("the page shows it", MAX_WAIT, async || {
+            let page = self.page(path).await;
+            match texts.iter().find(|text| !page.contains(**text)) {
+                None => Ok(page),
+                Some(missing) => Err(format!("{missing:?} is missing: {page}")),
+            }
+        })
+        .await
     }
 
     /// Sends a form as a page of the console does.

@@ -1,21 +1,9 @@
 //! The last hour, and what needs attention.
 
-use super::{ConsoleWorld, Visitor, between};
+use super::{ConsoleWorld, between};
 use chrono::{DateTime, Utc};
 use serde_json::json;
-use tests::{ApiKey, Behavior, MAX_WAIT, Program, Receiver, World, event, eventually};
-
-/// Waits until a page has all of these texts.
-async fn until_shown(visitor: &Visitor<'_>, path: &str, texts: &[&str]) -> String {
-    eventually("the page shows it", MAX_WAIT, async || {
-        let page = visitor.page(path).await;
-        match texts.iter().find(|text| !page.contains(**text)) {
-            None => Ok(page),
-            Some(missing) => Err(format!("{missing:?} is missing: {page}")),
-        }
-    })
-    .await
-}
+use tests::{ApiKey, Behavior, MAX_WAIT, Program, Receiver, World, event, eventually, until_equal, words};
 
 #[tokio::test]
 async fn the_last_hour_is_counted_for_each_agency_and_for_all() {
@@ -27,10 +15,7 @@ async fn the_last_hour_is_counted_for_each_agency_and_for_all() {
     )
     .await;
     let world = &mut console.world;
-    world
-        .connectctl
-        .json(&["member", "add", "--tenant", "acme", "--email", "m@example.com", "--name", "Mo"])
-        .await;
+    world.connectctl.json(&words("member add --tenant acme --email m@example.com --name Mo")).await;
     let other = world.add_tenant("other").await;
     let (good, bad) = (Receiver::http(), Receiver::http());
     bad.respond_to_all(Behavior::status(500));
@@ -54,18 +39,18 @@ async fn the_last_hour_is_counted_for_each_agency_and_for_all() {
         "1 delivered and 1 failed in the last hour",
         "<title id=\"attempts-title\">Attempts at webhooks</title>",
     ];
-    let page = until_shown(&viewer, "/agencies/acme", &acme).await;
+    let page = viewer.until_shown("/agencies/acme", &acme).await;
     assert!(page.contains("1 of 3 events failed in the last 10 minutes"), "{page}");
     assert!(!page.contains("Waiting in"), "queues are the operator's: {page}");
     let rows = between(&page, "<tbody>", "</tbody>").matches("<tr>").count();
     assert_eq!(rows, 60, "a row for each minute");
     let others =
         ["1 accepted and 1 refused in the last hour", "1 applied and 0 failed", "0 delivered and 0 failed"];
-    let page = until_shown(&operator, "/agencies/other", &others).await;
+    let page = operator.until_shown("/agencies/other", &others).await;
     assert!(page.contains("1 of 2 requests were refused in the last 10 minutes"), "{page}");
     let all =
         ["4 accepted and 1 refused in the last hour", "3 applied and 1 failed", "1 delivered and 1 failed"];
-    let page = until_shown(&operator, "/", &all).await;
+    let page = operator.until_shown("/", &all).await;
     for queue in ["events", "records", "crm"] {
         assert!(page.contains(&format!("Waiting in {queue}")), "{queue}: {page}");
     }
@@ -74,21 +59,21 @@ async fn the_last_hour_is_counted_for_each_agency_and_for_all() {
         console.world.accept(event("enquiry.submitted").email("ana@example.com")).await;
     }
     let failing = "fails: 5 of 5 attempts of the last 10 minutes, the last one with status 500.";
-    until_shown(&viewer, "/agencies/acme", &[failing, &bad.url("/hook")]).await;
+    viewer.until_shown("/agencies/acme", &[failing, &bad.url("/hook")]).await;
 }
 
 #[tokio::test]
 async fn what_needs_attention_is_told_with_its_section_of_the_runbook() {
     let console = ConsoleWorld::of(World::with().workers(1).dispatchers(1)).await;
     let operator = console.operator().await;
-    until_shown(&operator, "/", &["Nothing needs attention."]).await;
+    operator.until_shown("/", &["Nothing needs attention."]).await;
     console.world.queues.publish("crm", b"no action").await;
     let told = ["Dead letters of the queue crm: 1.", "href=\"/runbook#connectmessagesdeadlettered\""];
-    until_shown(&operator, "/", &told).await;
+    operator.until_shown("/", &told).await;
     let runbook = operator.page("/runbook").await;
     assert!(runbook.contains("id=\"connectmessagesdeadlettered\""), "{runbook}");
     operator.change("/queues/crm/drop", &[]).await;
-    until_shown(&operator, "/", &["Nothing needs attention."]).await;
+    operator.until_shown("/", &["Nothing needs attention."]).await;
 }
 
 #[tokio::test]
@@ -101,7 +86,7 @@ async fn waiting_messages_have_an_age_in_the_browser_and_on_the_command_line() {
     assert_eq!(waiting.status, 503, "{waiting:?}");
     let sent_by = common::clock::now();
     let late = "Requests of the last 10 minutes that got 503 processing_timeout: 1.";
-    until_shown(&console.operator().await, "/", &[late, "href=\"/runbook#events-are-late\""]).await;
+    console.operator().await.until_shown("/", &[late, "href=\"/runbook#events-are-late\""]).await;
     let events = eventually("the age is known", MAX_WAIT, async || {
         let listed = console.world.connectctl.list(&["queue", "list"]).await;
         let events = listed.into_iter().find(|queue| queue["name"] == "events").expect("the queue");
@@ -115,21 +100,16 @@ async fn waiting_messages_have_an_age_in_the_browser_and_on_the_command_line() {
     let oldest: DateTime<Utc> = tests::text(&events["oldest"]).parse().expect("a time");
     assert!(oldest <= sent_by, "nothing that waits is shown as newer than it is: {events}");
     let operator = console.operator().await;
-    until_shown(
-        &operator,
-        "/",
-        &["No worker consumes the queue events", "href=\"/runbook#connectnoconsumers\""],
-    )
-    .await;
+    operator
+        .until_shown("/", &["No worker consumes the queue events", "href=\"/runbook#connectnoconsumers\""])
+        .await;
     let page = operator.page("/queues").await;
     let row = between(&page, "/queues/events\"", "</tr>");
     assert!(row.contains("<time datetime="), "{row}");
     let _worker = Program::worker(console.world.settings()).await;
     console.world.until_applied(2).await;
-    eventually("nothing waits", MAX_WAIT, async || {
-        let page = operator.page("/queues").await;
-        let row = between(&page, "/queues/events\"", "</tr>").to_owned();
-        if row.contains("<time") { Err(row) } else { Ok(()) }
+    until_equal("nothing waits", false, async || {
+        between(&operator.page("/queues").await, "/queues/events\"", "</tr>").contains("<time")
     })
     .await;
 }

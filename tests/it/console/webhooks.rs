@@ -1,7 +1,7 @@
 //! Webhook subscriptions in the browser.
 
 use super::{ConsoleWorld, between, body};
-use tests::{Behavior, MAX_WAIT, Receiver, World, eventually, text};
+use tests::{Behavior, Receiver, World, text};
 
 const WEBHOOKS: &str = "/agencies/acme/webhooks";
 
@@ -99,18 +99,11 @@ async fn event_types_are_changed_and_a_test_event_shows_the_health_of_the_receiv
     let shown = visitor.page(&page).await;
     assert!(shown.contains("lead.assigned, booking.confirmed"), "{shown}");
     assert_eq!(visitor.post(&format!("{page}/events"), &[("events", "webhook.test")]).await.status, 400);
-    let until_shown = async |path: &str, expected: &str| {
-        eventually("the result is shown", MAX_WAIT, async || {
-            let page = visitor.page(path).await;
-            if page.contains(expected) { Ok(page) } else { Err(page) }
-        })
-        .await
-    };
     let result = visitor.change(&format!("{page}/test"), &[]).await;
-    let failed = until_shown(&result, "did not accept the test event").await;
+    let failed = visitor.until_shown(&result, &["did not accept the test event"]).await;
     assert!(failed.contains("status 503") && !failed.contains("http-equiv"), "{failed}");
     let result = visitor.change(&format!("{page}/test"), &[]).await;
-    until_shown(&result, "accepted the test event").await;
+    visitor.until_shown(&result, &["accepted the test event"]).await;
     assert!(
         receiver.received_at("/hook").iter().all(|sent| sent.header("x-connect-event") == "webhook.test")
     );

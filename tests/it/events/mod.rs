@@ -24,7 +24,7 @@ async fn submit_enquiry(world: &World, payload: Value) -> Value {
 }
 
 /// The warnings of a result.
-fn warnings(result: &Value) -> Vec<&str> {
+pub(crate) fn warnings(result: &Value) -> Vec<&str> {
     result["warnings"].as_array().map(|list| list.iter().map(tests::text).collect()).unwrap_or_default()
 }
 

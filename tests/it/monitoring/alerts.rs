@@ -2,7 +2,7 @@
 //! alert resolves. Time in the rules passes forty times as fast. `ops/prometheus/tests` has a test of each alert.
 
 use serde_json::Value;
-use tests::{Behavior, Event, JOBS, MAX_WAIT, Prometheus, Receiver, World, WorldBuilder, event, eventually};
+use tests::{Behavior, Event, JOBS, Prometheus, Receiver, World, WorldBuilder, event, until_equal};
 
 const EVENTS: [(&str, &str); 1] = [("queue", "events")];
 
@@ -23,15 +23,6 @@ async fn watch(world: &World) -> Prometheus {
 
 fn contact() -> Event {
     event("contact.identified").email("ana@example.com")
-}
-
-/// Waits until a query has one result.
-async fn until_true(prometheus: &Prometheus, query: &str) {
-    eventually(query, MAX_WAIT, async || match prometheus.query(query).await.len() {
-        1 => Ok(()),
-        found => Err(format!("{found} results")),
-    })
-    .await;
 }
 
 /// Repeats `act` until an alert fires.
@@ -74,7 +65,7 @@ async fn a_stuck_worker_fires_messages_held_and_a_stopped_one_no_consumers_and_q
     // Nothing waits and everything is consumed, as far as the broker can tell.
     let waiting =
         r#"connect:queue_messages_ready:max{queue="events"} == 0 and connect:queue_consumers:max > 0"#;
-    until_true(&prometheus, waiting).await;
+    until_equal(waiting, 1, async || prometheus.query(waiting).await.len()).await;
     world.proxies().postgres.restore();
     prometheus.until_resolved("ConnectMessagesUnacknowledged", &[]).await;
 

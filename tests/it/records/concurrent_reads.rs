@@ -3,7 +3,7 @@
 use super::{client_route, data, get, lead_route, new_client, post_as, record, records_target, trip_route};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use tests::{ApiKey, HttpResponse, MAX_WAIT, World, eventually};
+use tests::{ApiKey, HttpResponse, World, until_equal};
 
 async fn set_reads_per_second(world: &World, reads: &str) {
     for tenant in ["acme", "zeta"] {
@@ -67,14 +67,8 @@ async fn returns_no_record_while_its_signature_cannot_be_stored() {
         response.assert_error(503, "replay_store_unavailable");
     }
     blocker.batch_execute("ROLLBACK").await.expect("the lock is released");
-    eventually("reads pass again", MAX_WAIT, async || match get(&world, &routes[0]).await {
-        response if response.status == 200 => {
-            assert_eq!(record(&response, 200), client);
-            Ok(())
-        }
-        response => Err(format!("{response:?}")),
-    })
-    .await;
+    until_equal("reads pass again", 200, async || get(&world, &routes[0]).await.status).await;
+    assert_eq!(record(&get(&world, &routes[0]).await, 200), client);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use super::of;
 use serde_json::json;
-use tests::{MAX_WAIT, Program, TestDatabase, World, eventually};
+use tests::{MAX_WAIT, Program, TestDatabase, World, eventually, until_equal};
 
 /// Old events with a delivery each, which has two attempts.
 const OLD: i64 = 30_000;
@@ -63,15 +63,9 @@ async fn workers_remove_what_has_expired_and_count_it_once() {
     world.add_worker().await;
     world.add_worker().await;
     until_removed(&world.database).await;
-    let counted = ["deliveries", "attempts", "outbox"];
-    eventually("what was removed is counted", MAX_WAIT, async || {
-        let mut sums = Vec::new();
-        for what in counted {
-            sums.push(removed(&world.workers, what).await);
-        }
-        if sums == [3_000.0, 6_000.0, 3_000.0] { Ok(()) } else { Err(format!("{sums:?}")) }
-    })
-    .await;
+    for (what, count) in [("deliveries", 3_000.0), ("attempts", 6_000.0), ("outbox", 3_000.0)] {
+        until_equal(what, count, async || removed(&world.workers, what).await).await;
+    }
     let metrics = world.workers[0].metrics().await;
     let mut behind: Vec<&str> =
         metrics.of("connect_retention_behind_seconds").map(|sample| sample.labels["what"].as_str()).collect();

@@ -3,7 +3,7 @@
 use super::{NEW_MASTER_KEY, swap, swapped, with_new_key};
 use common::sealed::MasterKey;
 use serde_json::json;
-use tests::{MASTER_KEY, MAX_WAIT, World, eventually};
+use tests::{MASTER_KEY, World};
 
 #[tokio::test]
 async fn values_that_no_key_opens_are_reported_and_do_not_hold_up_the_rotation() {
@@ -24,13 +24,8 @@ async fn the_gauge_shows_the_values_of_each_key() {
     let [old, new] =
         [MASTER_KEY, NEW_MASTER_KEY].map(|key| MasterKey::parse(key).expect("a key").id().to_string());
     let gauge = async |world: &World, key_id: &str, key: &str, expected: i64| {
-        eventually("the gauge shows it", MAX_WAIT, async || {
-            let shown = world.workers[0].metrics().await;
-            let shown = shown.sum("connect_sealed_values", &[("key_id", key_id), ("key", key)]);
-            #[expect(clippy::cast_precision_loss, reason = "a small number")]
-            if shown == expected as f64 { Ok(()) } else { Err(shown.to_string()) }
-        })
-        .await;
+        let labels = [("key_id", key_id), ("key", key)];
+        world.workers[0].until_sum("connect_sealed_values", &labels, expected as f64).await;
     };
     swap(&mut world);
     world.add_worker().await;
