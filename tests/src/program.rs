@@ -37,32 +37,34 @@ struct Logs {
 impl Program {
     /// Starts `connect-ingest` with these settings and no others, and waits until it is ready.
     pub async fn ingest(settings: &[(String, String)]) -> Self {
-        let mut program = Self::spawn("connect-ingest", settings);
-        program.until_listening().await;
+        let program = Self::listening("connect-ingest", settings).await;
         program.until_ready().await;
         program
     }
 
     /// Starts `connect-worker`. Does not wait until it is ready: messages wait in the queue meanwhile.
     pub async fn worker(settings: &[(String, String)]) -> Self {
-        let mut program = Self::spawn("connect-worker", settings);
-        program.until_listening().await;
-        program
+        Self::listening("connect-worker", settings).await
     }
 
     /// Starts `connect-dispatcher` and waits until it is ready.
     pub async fn dispatcher(settings: &[(String, String)]) -> Self {
-        let mut program = Self::spawn("connect-dispatcher", settings);
-        program.until_listening().await;
+        let program = Self::listening("connect-dispatcher", settings).await;
         program.until_ready().await;
         program
     }
 
     /// Starts `connect-console` and waits until it is ready.
     pub async fn console(settings: &[(String, String)]) -> Self {
-        let mut program = Self::spawn("connect-console", settings);
-        program.until_listening().await;
+        let program = Self::listening("connect-console", settings).await;
         program.until_ready().await;
+        program
+    }
+
+    /// Starts a program that may not become ready, and waits until it listens.
+    pub async fn listening(name: &str, settings: &[(String, String)]) -> Self {
+        let mut program = Self::spawn(name, settings);
+        program.until_listening().await;
         program
     }
 

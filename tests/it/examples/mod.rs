@@ -1,7 +1,7 @@
 //! The examples for integrators, run as they are, in each language.
 
 mod calls;
-mod readme;
+pub(crate) mod readme;
 mod retries;
 mod stripe;
 mod usage;

@@ -15,7 +15,7 @@ fn read(file: &str) -> String {
 }
 
 /// The first block of code in this language in a section of a page.
-pub(super) fn block(page: &str, heading: &str, language: &str) -> String {
+pub(crate) fn block(page: &str, heading: &str, language: &str) -> String {
     let text = read(&format!("{ROOT}/docs/{page}"));
     let section = text.split("\n## ").find(|section| section.starts_with(heading));
     let block =

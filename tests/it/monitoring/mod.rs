@@ -12,12 +12,12 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// The path of a file of the repository.
-fn repository_path(relative: &str) -> PathBuf {
+pub(crate) fn repository_path(relative: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join(relative)
 }
 
 /// The content of a file of the repository.
-fn repository_text(relative: &str) -> String {
+pub(crate) fn repository_text(relative: &str) -> String {
     std::fs::read_to_string(repository_path(relative)).unwrap_or_else(|error| panic!("{relative}: {error}"))
 }
 

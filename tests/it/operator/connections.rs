@@ -93,8 +93,7 @@ async fn no_password_is_logged_at_level_trace() {
     // As it stands in the URL, and as a list of bytes, which is how frames are shown.
     let bytes = format!("{:?}", b"hunter2");
     for name in SERVICES {
-        let mut program = Program::spawn(name, world.settings());
-        program.until_listening().await;
+        let mut program = Program::listening(name, world.settings()).await;
         program.until_ready().await;
         assert!(program.terminate().await.success(), "{name}");
         let logs = program.logs();

@@ -1,19 +1,16 @@
 //! The manifests of `ops/kubernetes`: what the API's schemas accept, and what the policy of `tests/kubernetes` asks for.
 
+use crate::monitoring::repository_path;
 use crate::openapi::{python_tool, run};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tokio::process::Command;
 use tokio::sync::OnceCell;
-
-fn project(path: &str) -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join(path)
-}
 
 /// Writes the PrometheusRules beside the other manifests, as the guide says.
 async fn write_rules() {
     static WRITTEN: OnceCell<()> = OnceCell::const_new();
-    let script = project("ops/kubernetes/prometheus-operator/rules.sh");
+    let script = repository_path("ops/kubernetes/prometheus-operator/rules.sh");
     let write = async || assert!(run(&mut Command::new(script), 1).await.succeeded);
     WRITTEN.get_or_init(write).await;
 }
@@ -21,7 +18,7 @@ async fn write_rules() {
 /// Checks a directory or file of manifests, and gives the result.
 async fn check(manifests: &Path) -> Value {
     let mut python = python_tool("python").await;
-    let checked = run(python.arg(project("tests/kubernetes/check.py")).arg(manifests), 2).await;
+    let checked = run(python.arg(repository_path("tests/kubernetes/check.py")).arg(manifests), 2).await;
     let all: Value =
         serde_json::from_str(&checked.output).unwrap_or_else(|error| panic!("{error}: {checked:?}"));
     all[0].clone()
@@ -30,7 +27,7 @@ async fn check(manifests: &Path) -> Value {
 #[tokio::test]
 async fn manifests_fit_the_schemas_and_the_policy() {
     write_rules().await;
-    let checked = check(&project("ops/kubernetes")).await;
+    let checked = check(&repository_path("ops/kubernetes")).await;
     assert_eq!(checked["faults"], json!([]));
     for kind in ["Deployment", "NetworkPolicy", "PrometheusRule", "ScaledObject"] {
         assert!(checked["kinds"][kind].as_u64() > Some(0), "{checked}");

@@ -10,12 +10,6 @@ const CANARIES: &str = "SELECT count(*) FROM master_key_canary";
 /// Makes the secrets of all keys impossible to decrypt.
 const DAMAGE_KEYS: &str = "UPDATE api_keys SET secret_sealed = secret_sealed || '\\x00'";
 
-async fn spawn(name: &str, world: &World) -> Program {
-    let mut program = Program::spawn(name, world.settings());
-    program.until_listening().await;
-    program
-}
-
 #[tokio::test]
 async fn a_program_with_another_master_key_is_not_ready_and_a_worker_consumes_nothing() {
     let mut world = World::with().workers(0).set("CONNECT_REPLY_TIMEOUT", "1s").start().await;
@@ -25,9 +19,9 @@ async fn a_program_with_another_master_key_is_not_ready_and_a_worker_consumes_no
     for (name, lacking) in
         [("connect-ingest", &["master_key"][..]), ("connect-dispatcher", &["master_key", "slots"])]
     {
-        until_failing_checks(&spawn(name, &world).await, lacking).await;
+        until_failing_checks(&Program::listening(name, world.settings()).await, lacking).await;
     }
-    let worker = spawn("connect-worker", &world).await;
+    let worker = Program::listening("connect-worker", world.settings()).await;
     until_failing_checks(&worker, &["consuming", "master_key"]).await;
     world.send(&[enquiry()]).await.assert_error(503, "processing_timeout");
     world.until_depth("events", 2).await;
@@ -53,7 +47,7 @@ async fn unused_secrets_of_an_earlier_master_key_do_not_affect_readiness() {
         UPDATE subscriptions SET removed_at = now(), secret_sealed = secret_sealed || '\\x00'";
     world.database.execute(&format!("{DAMAGE_KEYS}; {unused}; DELETE FROM master_key_canary")).await;
     for name in ["connect-ingest", "connect-worker", "connect-dispatcher"] {
-        spawn(name, &world).await.until_ready().await;
+        Program::listening(name, world.settings()).await.until_ready().await;
     }
     assert_eq!(world.database.count(CANARIES).await, 1);
 }

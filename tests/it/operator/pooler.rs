@@ -4,7 +4,7 @@ use super::readiness::until_failing_checks;
 use serde_json::json;
 use tests::dedicated_servers::{Pooler, Postgres};
 use tests::roles::{as_program, login};
-use tests::{MAX_WAIT, Program, Receiver, World, event, eventually};
+use tests::{Program, Receiver, World, event};
 
 /// A session for each connection of the programs.
 const SESSIONS: &str = "default_pool_size = 100";
@@ -29,14 +29,11 @@ async fn world_behind(pooler: &Pooler, postgres: &Postgres) -> World {
 /// Starts the programs whose pools go through the pooler, and waits until their logs contain each of `parts`.
 async fn assert_logged(world: &World, parts: &[&str]) {
     for name in SERVICES {
-        let mut program = Program::spawn(name, world.settings());
-        program.until_listening().await;
+        let program = Program::listening(name, world.settings()).await;
         program.until_ready().await;
-        eventually(&format!("{name} logs {parts:?}"), MAX_WAIT, async || {
-            let logs = program.logs();
-            parts.iter().find(|part| !logs.contains(**part)).map_or(Ok(()), |part| Err((*part).to_owned()))
-        })
-        .await;
+        for part in parts {
+            program.until_logged(part).await;
+        }
     }
 }
 
@@ -117,8 +114,7 @@ async fn a_pooler_of_transactions_without_prepared_statements_is_named_with_the_
     let world = world_behind(&pooler, &postgres).await;
     write_settings(&world).await;
     for name in SERVICES {
-        let mut program = Program::spawn(name, world.settings());
-        program.until_listening().await;
+        let program = Program::listening(name, world.settings()).await;
         program.until_logged(REMEDY).await;
     }
     let doctor = tests::Connectctl::with(world.settings().to_vec());
@@ -139,19 +135,13 @@ async fn settings_that_a_pooler_drops_silently_are_noticed() {
     let pooler = Pooler::start(&postgres, &[SESSIONS, "ignore_startup_parameters = options"]).await;
     let mut settings = world.settings().to_vec();
     settings.push(("DATABASE_URL".to_owned(), pooler.url(world.database.url())));
-    let mut ingest = Program::spawn("connect-ingest", &settings);
-    ingest.until_listening().await;
+    let ingest = Program::listening("connect-ingest", &settings).await;
     until_failing_checks(&ingest, &["master_key", "postgres", "replay_store"]).await;
-    let says = "the session has timezone = Europe/Berlin instead of UTC";
-    eventually("it says why", MAX_WAIT, async || {
-        if ingest.logs().contains(says) { Ok(()) } else { Err(ingest.logs()) }
-    })
-    .await;
+    ingest.until_logged("the session has timezone = Europe/Berlin instead of UTC").await;
     // The settings of the role in the database take precedence over those of the role.
     write_settings(&world).await;
     let pooler = Pooler::start(&postgres, &[SESSIONS, "ignore_startup_parameters = options"]).await;
     settings.push(("DATABASE_URL".to_owned(), pooler.url(world.database.url())));
-    let mut ingest = Program::spawn("connect-ingest", &settings);
-    ingest.until_listening().await;
+    let ingest = Program::listening("connect-ingest", &settings).await;
     ingest.until_ready().await;
 }

@@ -63,8 +63,7 @@ async fn a_program_whose_publishes_are_blocked_is_not_ready_and_keeps_working() 
     world.send(&[enquiry("bo@example.com")]).await.assert_error(503, "processing_timeout");
     broker.control(&["set_vm_memory_high_watermark", "absolute", "1MB"]).await;
 
-    let mut worker = Program::spawn("connect-worker", world.settings());
-    worker.until_listening().await;
+    let worker = Program::worker(world.settings()).await;
     until_failing_checks(&worker, &["publishing"]).await;
     assert_eq!(worker.operator_get("/livez").await.expect("it lives").status, 200);
     assert_eq!(world.pipeline(&[]).await.len(), 2, "the queue is worked off");

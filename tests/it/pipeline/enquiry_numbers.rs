@@ -19,9 +19,7 @@ async fn a_reserved_number_is_discarded_after_a_database_crash() {
     world.accept(event("traveller.discovery_upserted").email("ana@example.com")).await;
     postgres.stop(StopMode::Immediate).await;
     postgres.start_again().await;
-    for program in world.ingests.iter().chain(&world.workers) {
-        program.until_ready().await;
-    }
+    world.until_ready().await;
     // Whether the crash took the counter's last commit with it depends on when the log was written.
     world.database.execute("UPDATE enquiry_counters SET last = 1").await;
     let next = ["bo@example.com", "cy@example.com"].map(|email| event("enquiry.submitted").email(email));

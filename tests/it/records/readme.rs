@@ -1,15 +1,7 @@
 //! The examples of the records API in docs/integrators.md do what they say.
 
+use crate::examples::readme::block;
 use tests::{CommandOutput, World};
-
-/// The shell script of the section about the records API.
-fn script() -> String {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/integrators.md");
-    let page = std::fs::read_to_string(path).expect("docs/integrators.md");
-    let section = page.split("\n## ").find(|section| section.starts_with("Use the records API"));
-    let block = section.and_then(|section| section.split("```sh\n").nth(1)?.split("```").next());
-    block.expect("a script in the section about the records API").to_owned()
-}
 
 #[tokio::test]
 async fn the_documented_examples_create_read_and_update() {
@@ -22,7 +14,7 @@ async fn the_documented_examples_create_read_and_update() {
         settings.retain(|(setting, _)| setting != name);
         settings.push((name.to_owned(), value.clone()));
     }
-    let ran = CommandOutput::bash(&script(), &settings).await;
+    let ran = CommandOutput::bash(&block("integrators.md", "Use the records API", "sh"), &settings).await;
     assert_eq!((ran.code, ran.errors.as_str()), (Some(0), ""), "{ran:?}");
     let statuses: Vec<_> = ran.output.lines().filter_map(|line| line.strip_prefix("HTTP/1.1 ")).collect();
     let [created, ok] = ["201 Created", "200 OK"];

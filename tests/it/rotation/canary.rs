@@ -4,18 +4,12 @@ use super::{CURRENT, NEW_MASTER_KEY, counts, remove_previous, swap, swapped, wit
 use serde_json::json;
 use tests::{Program, World};
 
-async fn spawn(name: &str, world: &World) -> Program {
-    let mut program = Program::spawn(name, world.settings());
-    program.until_listening().await;
-    program
-}
-
 #[tokio::test]
 async fn without_the_previous_key_programs_are_ready_only_after_the_rotation() {
     let mut world = World::with().ingests(0).workers(0).start().await;
     // Programs that are prepared for the next key use the current one.
     world.set(super::PREVIOUS, NEW_MASTER_KEY);
-    spawn("connect-ingest", &world).await.until_ready().await;
+    Program::listening("connect-ingest", world.settings()).await.until_ready().await;
     let prepared = world.connectctl.clone().and(super::PREVIOUS, NEW_MASTER_KEY);
     let rotated = prepared.json(&["secrets", "rotate"]).await;
     assert_eq!((&rotated["rewrapped"], &rotated["remaining"]), (&json!(0), &json!(0)), "{rotated}");
@@ -23,10 +17,10 @@ async fn without_the_previous_key_programs_are_ready_only_after_the_rotation() {
 
     swap(&mut world);
     for name in ["connect-ingest", "connect-worker", "connect-dispatcher"] {
-        spawn(name, &world).await.until_ready().await;
+        Program::listening(name, world.settings()).await.until_ready().await;
     }
     remove_previous(&mut world);
-    let early = spawn("connect-ingest", &world).await;
+    let early = Program::listening("connect-ingest", world.settings()).await;
     assert_eq!(early.until_unready().await["checks"]["master_key"], false);
     early.until_logged("set CONNECT_MASTER_KEY_PREVIOUS to the earlier key").await;
     let refusal = with_new_key(&world).refusal(&["secrets", "rotate"]).await;
@@ -40,7 +34,6 @@ async fn without_the_previous_key_programs_are_ready_only_after_the_rotation() {
     let mut old = World::settings(&world).to_vec();
     old.retain(|(name, _)| name != CURRENT);
     old.push((CURRENT.to_owned(), tests::MASTER_KEY.to_owned()));
-    let mut late = Program::spawn("connect-ingest", &old);
-    late.until_listening().await;
+    let late = Program::listening("connect-ingest", &old).await;
     assert_eq!(late.until_unready().await["checks"]["master_key"], false);
 }

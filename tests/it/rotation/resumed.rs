@@ -57,8 +57,7 @@ async fn a_killed_rotation_is_continued_by_another_run() {
     // The previous key is removed too early.
     swap(&mut world);
     remove_previous(&mut world);
-    let mut early = Program::spawn("connect-dispatcher", world.settings());
-    early.until_listening().await;
+    let early = Program::listening("connect-dispatcher", world.settings()).await;
     assert_eq!(early.until_unready().await["checks"]["master_key"], false);
 
     let rotated = swapped(&world).json(&["secrets", "rotate"]).await;
