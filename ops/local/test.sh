@@ -32,8 +32,8 @@ export RUST_TEST_THREADS=${CONNECT_TEST_THREADS:-$(($(nproc) * 3))}
 step 'building'
 # End-to-end tests start the programs, which cargo doesn't build for another crate's tests. Built together with the tests, they
 # have the same features of their dependencies, so that nothing is built twice.
-targets=(--bins --examples --tests)
-[[ " $* " == *' --test it '* ]] && targets=(--bins --examples --test it)
+targets=(--bins --tests)
+[[ " $* " == *' --test it '* ]] && targets=(--bins --test it)
 cargo build --workspace "${targets[@]}" 9>&-
 export CONNECT_TEST_PROGRAMS=$TARGET/debug
 step 'testing'

@@ -34,18 +34,12 @@ pub(crate) fn root() -> &'static Path {
 /// The path of a program of this workspace. The first call builds them all.
 pub(crate) fn binary(name: &str) -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| build("--bins")).join(name)
-}
-
-/// The path of an example of this workspace. The first call builds them all.
-pub(crate) fn example(name: &str) -> PathBuf {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| build("--examples").join("examples")).join(name)
+    BUILT.get_or_init(build).join(name)
 }
 
 /// Cargo builds only what the tests link, and they link none of the programs. Returns the directory of the profile, which
 /// `CONNECT_TEST_PROGRAMS` names if everything in it has just been built.
-fn build(which: &str) -> PathBuf {
+fn build() -> PathBuf {
     if let Some(built) = variable("CONNECT_TEST_PROGRAMS") {
         return built.into();
     }
@@ -57,13 +51,13 @@ fn build(which: &str) -> PathBuf {
     let programs = programs.to_owned();
     let profile = programs.file_name().and_then(|name| name.to_str()).expect("a profile's directory");
     let mut command = Command::new(variable("CARGO").as_deref().unwrap_or("cargo"));
-    command.current_dir(root()).args(["build", "--quiet", "--workspace", which]);
+    command.current_dir(root()).args(["build", "--quiet", "--workspace", "--bins"]);
     command.args(["--profile", if profile == "debug" { "dev" } else { profile }]);
     command.arg("--target-dir").arg(programs.parent().expect("a target directory"));
     for name in CRATE_VARIABLES {
         command.env_remove(name);
     }
     let status = command.status().expect("cargo runs");
-    assert!(status.success(), "{which} don't build");
+    assert!(status.success(), "the programs don't build");
     programs
 }

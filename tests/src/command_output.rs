@@ -1,6 +1,6 @@
 //! Running programs that end by themselves, and their output.
 
-use crate::binaries::{binary, example, root};
+use crate::binaries::{binary, root};
 use crate::environment::variable;
 use serde_json::Value;
 use std::ffi::OsStr;
@@ -42,15 +42,14 @@ impl CommandOutput {
     }
 
     /// Runs one of `tests/examples`, by its file's name, with these settings beside the environment, and returns it
-    /// `input` to read. Those in Rust are built first.
+    /// `input` to read.
     pub async fn example(
         file: &str,
         arguments: &[impl AsRef<OsStr> + Debug],
         settings: &[(String, String)],
         input: &[u8],
     ) -> Self {
-        let path = file.strip_suffix(".rs").map_or_else(|| root().join("tests/examples").join(file), example);
-        let mut command = Command::new(path);
+        let mut command = Command::new(root().join("tests/examples").join(file));
         command.args(arguments);
         Self::end(command, settings, input, &format!("{file} {arguments:?}")).await
     }

@@ -8,4 +8,4 @@ mod usage;
 mod webhooks;
 
 /// The endings of the files: shell, Python, Node, Rust.
-const LANGUAGES: [&str; 4] = ["sh", "py", "mjs", "rs"];
+const LANGUAGES: [&str; 3] = ["sh", "py", "mjs"];
