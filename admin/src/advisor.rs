@@ -2,7 +2,7 @@
 //! decides whether it is allowed.
 
 use crate::audit::{Actor, AuditAction, record_before};
-use crate::{AdminError, tenants};
+use crate::{AdminError, Result, tenants};
 use common::advisor::{ActionName, ActionReply};
 use common::broker::{CallError, Rpc, RpcRequest};
 use common::clock;
@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 /// What the audit record of an action says: the action, and the id of the lead or client if it names one. With the slug of the
 /// tenant.
-fn audited(action: &Value) -> Result<(AuditAction, &str, Option<&str>), AdminError> {
+fn audited(action: &Value) -> Result<(AuditAction, &str, Option<&str>)> {
     let text = |field: &str| action.get(field).and_then(Value::as_str);
     let named = |name: &&ActionName| text("action") == Some(name.as_str());
     let unknown = || AdminError::InvalidInput("action must be one of the contract".to_owned());
@@ -37,7 +37,7 @@ pub async fn publish(
     id: Uuid,
     action: &Value,
     reply_timeout: Duration,
-) -> Result<ActionReply, AdminError> {
+) -> Result<ActionReply> {
     let deadline = Instant::now() + reply_timeout;
     if !matches!(timeout_at(deadline, rpc.ready()).await, Ok(Some(()))) {
         return Err(AdminError::BrokerUnavailable);
@@ -66,7 +66,7 @@ pub async fn publish(
 }
 
 /// Parses the reply: the result of the action, or the error with which it was refused.
-fn parse_reply(reply: &[u8]) -> Result<ActionReply, AdminError> {
+fn parse_reply(reply: &[u8]) -> Result<ActionReply> {
     let unreadable = |error: serde_json::Error| AdminError::Unreadable(error.to_string());
     let reply: Value = serde_json::from_slice(reply).map_err(unreadable)?;
     if reply["ok"] == true {

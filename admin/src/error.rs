@@ -243,6 +243,9 @@ pub enum AdminError {
     Unreadable(String),
 }
 
+/// The result of an operation.
+pub type Result<T, E = AdminError> = std::result::Result<T, E>;
+
 /// An address that no receiver may have.
 #[derive(Debug, Error)]
 #[error("address {address} is not public: {why}")]

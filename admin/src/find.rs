@@ -4,7 +4,7 @@ use crate::deliveries::{Delivery, first_id};
 use crate::refusals::RefusedRequest;
 use crate::store::deliveries::Selected;
 use crate::store::found::{AppliedEvent, OutboundEvent};
-use crate::{AdminError, store, tenants};
+use crate::{Result, store, tenants};
 use chrono::{DateTime, TimeDelta, Utc};
 use common::clock;
 use common::model::{DeliveryState, Email, TenantId};
@@ -65,7 +65,7 @@ pub struct FoundStep {
 }
 
 /// Finds everything known of an id. An unknown id gives an empty list.
-pub async fn find(client: &Client, query: &FindQuery<'_>) -> Result<Vec<FoundStep>, AdminError> {
+pub async fn find(client: &Client, query: &FindQuery<'_>) -> Result<Vec<FoundStep>> {
     let listed = match query.tenant {
         Some(slug) => vec![tenants::settings(client, slug).await?],
         None => tenants::list(client).await?,
@@ -95,7 +95,7 @@ struct Search<'c> {
 }
 
 impl Search<'_> {
-    async fn run(&mut self, id: &str, with_emails: bool) -> Result<(), AdminError> {
+    async fn run(&mut self, id: &str, with_emails: bool) -> Result<()> {
         let mut applied = store::found::applied(self.client, &self.ids, id).await?;
         let mut outbound = Vec::new();
         let traced = TraceContext::parse(id).map(|context| context.trace_id.as_uuid());
@@ -138,13 +138,13 @@ impl Search<'_> {
         Ok(())
     }
 
-    async fn applied_of_request(&self, request: Uuid) -> Result<Vec<AppliedEvent>, AdminError> {
+    async fn applied_of_request(&self, request: Uuid) -> Result<Vec<AppliedEvent>> {
         let Some(at) = time_of(request) else { return Ok(Vec::new()) };
         let times = at - CAUSED_WITHIN..at + APPLIED_WITHIN;
         store::found::applied_of_request(self.client, &self.ids, &times, request).await
     }
 
-    async fn outbound_of_delivery(&self, id: Uuid) -> Result<Vec<OutboundEvent>, AdminError> {
+    async fn outbound_of_delivery(&self, id: Uuid) -> Result<Vec<OutboundEvent>> {
         match store::deliveries::find(self.client, id).await? {
             Some(delivery) if self.slugs.contains_key(&delivery.tenant) => {
                 store::found::outbound(self.client, &[delivery.tenant.0], delivery.event_id).await
@@ -155,7 +155,7 @@ impl Search<'_> {
 
     /// The outbound events that an event caused, found by its request. For a bundled request, whose ledger entry has the
     /// bundle's id, they are found by the lead.
-    async fn caused_by(&self, event: &AppliedEvent) -> Result<Vec<OutboundEvent>, AdminError> {
+    async fn caused_by(&self, event: &AppliedEvent) -> Result<Vec<OutboundEvent>> {
         let ids = first_id(event.applied_at - CAUSED_WITHIN)..first_id(event.applied_at + CAUSED_WITHIN);
         let mut caused = store::found::caused(self.client, event, &ids).await?;
         if caused.iter().any(|outbound| outbound.request == Some(event.request)) {
@@ -197,7 +197,7 @@ impl Search<'_> {
         self.steps.push(about(self.step(event.tenant, event.applied_at, "applied", detail)));
     }
 
-    async fn add_outbound(&mut self, event: &OutboundEvent) -> Result<(), AdminError> {
+    async fn add_outbound(&mut self, event: &OutboundEvent) -> Result<()> {
         let about = |step: FoundStep| FoundStep {
             event_id: Some(event.id.to_string()),
             request_id: event.request,

@@ -1,6 +1,6 @@
 //! Inputs that cannot hold an invalid value. Deserialized, they are validated as well.
 
-use crate::AdminError;
+use crate::{AdminError, Result};
 use common::event::OutboundType;
 use common::model::{Email, Scopes, ascii_domain, is_free_mailbox, text};
 use common::settings::SettingValue;
@@ -24,7 +24,7 @@ macro_rules! text_inputs {
 
         impl $name {
             /// Validates a text. The error says what is expected.
-            pub fn parse(given: &str) -> Result<Self, AdminError> {
+            pub fn parse(given: &str) -> Result<Self> {
                 $parse(given).map(Self).map_err(AdminError::InvalidInput)
             }
 
@@ -80,7 +80,7 @@ pub struct KeyScopes(Scopes);
 
 impl KeyScopes {
     /// Parses the names of scopes; blank ones are ignored.
-    pub fn parse(given: &[String]) -> Result<Self, AdminError> {
+    pub fn parse(given: &[String]) -> Result<Self> {
         let names: Vec<&str> = given.iter().map(|name| name.trim()).filter(|name| !name.is_empty()).collect();
         if names.is_empty() {
             return Err(AdminError::InvalidInput("a key needs at least one scope".to_owned()));
@@ -114,7 +114,7 @@ pub struct EventTypes(Vec<OutboundType>);
 
 impl EventTypes {
     /// Parses the names of outbound events.
-    pub fn parse(given: &[String]) -> Result<Self, AdminError> {
+    pub fn parse(given: &[String]) -> Result<Self> {
         let mut types = Vec::new();
         for name in given.iter().map(|name| name.trim()) {
             let Some(known) = OutboundType::parse(name) else {
@@ -186,7 +186,7 @@ pub(crate) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opt
 impl Name {
     /// The name of a person as a provider or proxy gives it. Those that look the same are the same: it is in NFC, and refused if it
     /// has other characters than visible ones and blanks.
-    pub fn of_person(given: &str) -> Result<Self, AdminError> {
+    pub fn of_person(given: &str) -> Result<Self> {
         let name = Self(text::composed(given.trim()));
         if name.0.chars().any(text::is_invisible) {
             return Err(AdminError::InvalidInput("name must have visible characters only".to_owned()));

@@ -6,7 +6,7 @@ use crate::store::api_keys::KeyRow;
 pub use crate::store::api_keys::{Key, NewKey, RequestCounts};
 pub use crate::store::secret_uses::SecretUse;
 use crate::transact;
-use crate::{AdminError, Newest, secrets, store, tenants};
+use crate::{AdminError, Newest, Result, secrets, store, tenants};
 use chrono::{DateTime, TimeDelta, Utc};
 use common::clock;
 use common::model::TenantId;
@@ -35,7 +35,7 @@ pub async fn create(
     master_keys: &MasterKeys,
     bound: Bound,
     new: &NewKey,
-) -> Result<CreatedKey, AdminError> {
+) -> Result<CreatedKey> {
     secrets::verify_master_keys(client, master_keys).await?;
     let tenant = tenants::find(&*client, &new.tenant).await?;
     let (prefix, secret) = (secrets::new_prefix()?, secrets::new_secret("cs_")?);
@@ -54,12 +54,7 @@ pub async fn create(
 }
 
 /// Replaces the scopes of a key. Running programs follow within a second.
-pub async fn set_scopes(
-    client: &mut Client,
-    actor: &Actor,
-    prefix: &str,
-    scopes: &KeyScopes,
-) -> Result<Key, AdminError> {
+pub async fn set_scopes(client: &mut Client, actor: &Actor, prefix: &str, scopes: &KeyScopes) -> Result<Key> {
     transact(client, async |tx| {
         if store::api_keys::is_revoked(tx, prefix).await? {
             return Err(AdminError::KeyRevoked(prefix.to_owned()));
@@ -71,7 +66,7 @@ pub async fn set_scopes(
 }
 
 /// Revokes a key permanently. Running programs refuse it within a second.
-pub async fn revoke(client: &mut Client, actor: &Actor, prefix: &str) -> Result<Key, AdminError> {
+pub async fn revoke(client: &mut Client, actor: &Actor, prefix: &str) -> Result<Key> {
     transact(client, async |tx| {
         let changed = store::api_keys::revoke(tx, prefix).await?;
         recorded(tx, actor, AuditAction::RevokeKey, prefix, changed).await
@@ -89,18 +84,13 @@ pub struct KeyFilter<'a> {
 }
 
 /// The newest `limit` keys of a tenant that the filter selects, in the order in which they were created.
-pub async fn list(
-    client: &Client,
-    tenant: &str,
-    filter: KeyFilter<'_>,
-    limit: u32,
-) -> Result<Newest<Key>, AdminError> {
+pub async fn list(client: &Client, tenant: &str, filter: KeyFilter<'_>, limit: u32) -> Result<Newest<Key>> {
     let tenant = tenants::find(client, tenant).await?;
     store::api_keys::list(client, tenant, (filter.is_revoked, filter.before), limit).await
 }
 
 /// The key with this prefix, if it belongs to the tenant.
-pub async fn find_in(client: &Client, tenant: TenantId, prefix: &str) -> Result<Key, AdminError> {
+pub async fn find_in(client: &Client, tenant: TenantId, prefix: &str) -> Result<Key> {
     let not_found = || AdminError::KeyNotFound(prefix.to_owned());
     if store::api_keys::tenant(client, prefix).await? != Some(tenant) {
         return Err(not_found());
@@ -115,14 +105,14 @@ async fn recorded(
     action: AuditAction,
     prefix: &str,
     tenant: Option<TenantId>,
-) -> Result<Key, AdminError> {
+) -> Result<Key> {
     let not_found = || AdminError::KeyNotFound(prefix.to_owned());
     let tenant = tenant.ok_or_else(not_found)?;
     record(tx, actor, action, prefix, Some(tenant)).await?;
     store::api_keys::find(tx, prefix, clock::database_now()).await?.ok_or_else(not_found)
 }
 
-fn expiry(now: DateTime<Utc>, span: Duration) -> Result<DateTime<Utc>, AdminError> {
+fn expiry(now: DateTime<Utc>, span: Duration) -> Result<DateTime<Utc>> {
     let span = TimeDelta::from_std(span).map_err(|error| AdminError::InvalidInput(error.to_string()))?;
     let too_far = || AdminError::InvalidInput("the key would expire too far in the future".to_owned());
     now.checked_add_signed(span).ok_or_else(too_far)
@@ -146,7 +136,7 @@ pub async fn rotate_secret(
     master_keys: &MasterKeys,
     prefix: &str,
     rotation: Rotation,
-) -> Result<RotatedKey, AdminError> {
+) -> Result<RotatedKey> {
     secrets::verify_master_keys(client, master_keys).await?;
     let now = clock::database_now();
     let until = rotation.overlap.map(|overlap| secrets::overlap_end(now, overlap)).transpose()?;
@@ -170,7 +160,7 @@ pub async fn rotate_secret(
 }
 
 /// Ends the overlap of a rotation: signatures with the old secret are refused from now on. Changes nothing if there is none.
-pub async fn end_overlap(client: &mut Client, actor: &Actor, prefix: &str) -> Result<Key, AdminError> {
+pub async fn end_overlap(client: &mut Client, actor: &Actor, prefix: &str) -> Result<Key> {
     transact(client, async |tx| {
         let changed = store::api_keys::end_overlap(tx, prefix).await?;
         recorded(tx, actor, AuditAction::EndKeyOverlap, prefix, changed).await

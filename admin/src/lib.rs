@@ -39,7 +39,7 @@ pub mod subscriptions;
 pub mod tenants;
 pub mod views;
 
-pub use error::{AdminError, ErrorKind, describe};
+pub use error::{AdminError, ErrorKind, Result, describe};
 pub use observer::{Observer, ProgressStep, SilentObserver};
 pub use secrets::verify_master_keys;
 pub use store::Newest;
@@ -52,16 +52,13 @@ pub trait Steps {
     /// Runs a step with a connection, which the operation has for this step only.
     fn step<T>(
         &mut self,
-        work: impl AsyncFnOnce(&mut Client) -> Result<T, AdminError>,
-    ) -> impl Future<Output = Result<T, AdminError>>;
+        work: impl AsyncFnOnce(&mut Client) -> Result<T>,
+    ) -> impl Future<Output = Result<T>>;
 }
 
 /// A connection of its own.
 impl Steps for Client {
-    async fn step<T>(
-        &mut self,
-        work: impl AsyncFnOnce(&mut Client) -> Result<T, AdminError>,
-    ) -> Result<T, AdminError> {
+    async fn step<T>(&mut self, work: impl AsyncFnOnce(&mut Client) -> Result<T>) -> Result<T> {
         work(self).await
     }
 }
@@ -70,7 +67,7 @@ impl Steps for Client {
 /// must not have effects outside the transaction.
 pub(crate) async fn transact<T>(
     client: &mut Client,
-    work: impl AsyncFn(&Transaction<'_>) -> Result<T, AdminError>,
-) -> Result<T, AdminError> {
+    work: impl AsyncFn(&Transaction<'_>) -> Result<T>,
+) -> Result<T> {
     db::transact("operation", client, work, AdminError::database_error).await
 }

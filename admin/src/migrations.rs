@@ -4,7 +4,7 @@ use crate::audit::{Actor, AuditAction, record};
 use crate::roles::{self, RolePrefix};
 use crate::store;
 use crate::transact;
-use crate::{AdminError, Observer, ProgressStep};
+use crate::{Observer, ProgressStep, Result};
 use common::db::Migrations;
 use serde::Serialize;
 use tokio_postgres::{Client, Transaction};
@@ -24,11 +24,7 @@ pub struct MigrationReport {
 
 /// Gives the programs' role the settings of their sessions in this database. This is for programs behind a connection pooler,
 /// which does not pass on the settings that they send.
-pub async fn set_role_settings(
-    client: &mut Client,
-    actor: &Actor,
-    role: Option<&str>,
-) -> Result<(), AdminError> {
+pub async fn set_role_settings(client: &mut Client, actor: &Actor, role: Option<&str>) -> Result<()> {
     let target = role.unwrap_or("the current role");
     transact(client, async |tx| {
         store::roles::set_settings(tx, role, &common::db::role_settings()).await?;
@@ -44,7 +40,7 @@ pub async fn apply(
     actor: &Actor,
     role_prefix: Option<&RolePrefix>,
     observer: &mut impl Observer,
-) -> Result<MigrationReport, AdminError> {
+) -> Result<MigrationReport> {
     let mut migrations = Migrations::begin(client).await?;
     observer.begin(ProgressStep::ApplyMigrations, migrations.remaining() as u64);
     let mut applied = Vec::new();

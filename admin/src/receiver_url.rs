@@ -1,7 +1,7 @@
 //! Checks whether the URL of a new subscription's receiver is allowed (D27).
 
-use crate::AdminError;
 use crate::error::RefusedAddress;
+use crate::{AdminError, Result};
 use common::egress::{EgressSettings, Host, Network as _, ReceiverUrl, SystemNetwork};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -21,7 +21,7 @@ impl CheckedReceiver {
 
 /// Parses the URL, and checks its host and all addresses that the host resolves to. The error says why it is refused. It waits for
 /// the name service for up to ten seconds, so a caller holds no connection of a pool meanwhile.
-pub async fn check_receiver(text: &str, egress: &EgressSettings) -> Result<CheckedReceiver, AdminError> {
+pub async fn check_receiver(text: &str, egress: &EgressSettings) -> Result<CheckedReceiver> {
     let wrong = |what: &str| AdminError::ReceiverRefused(format!("url {what}"));
     let url = ReceiverUrl::parse(text).map_err(wrong)?;
     let refused = |address| egress.check_address(address).map_err(|why| RefusedAddress { address, why });

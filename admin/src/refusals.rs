@@ -1,7 +1,7 @@
 //! Why requests that named a key were refused, for the owner of the key (D35). Callers get one message for all of that.
 
 pub use crate::store::refused_requests::RefusedRequest;
-use crate::{AdminError, Newest, store, tenants};
+use crate::{AdminError, Newest, Result, store, tenants};
 use common::model::TenantId;
 use serde::Deserialize;
 use tokio_postgres::Client;
@@ -20,11 +20,7 @@ pub struct RefusalFilter {
 }
 
 /// The newest `limit` refused requests that the filter selects, newest last.
-pub async fn list(
-    client: &Client,
-    filter: &RefusalFilter,
-    limit: u32,
-) -> Result<Newest<RefusedRequest>, AdminError> {
+pub async fn list(client: &Client, filter: &RefusalFilter, limit: u32) -> Result<Newest<RefusedRequest>> {
     let tenant = tenants::find(client, &filter.tenant).await?;
     if let Some(key) = &filter.key
         && store::api_keys::tenant(client, key).await? != Some(tenant)
@@ -36,7 +32,7 @@ pub async fn list(
 }
 
 /// The refused request with this id, if its key belongs to the tenant.
-pub async fn find_in(client: &Client, tenant: TenantId, id: &str) -> Result<RefusedRequest, AdminError> {
+pub async fn find_in(client: &Client, tenant: TenantId, id: &str) -> Result<RefusedRequest> {
     let not_found = || AdminError::RefusalNotFound(id.to_owned());
     let id = Uuid::try_parse(id).map_err(|_| not_found())?;
     store::refused_requests::find(client, &[tenant.0], id).await?.ok_or_else(not_found)

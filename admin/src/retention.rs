@@ -2,7 +2,7 @@
 
 use crate::audit::{Actor, AuditAction, record_before};
 use crate::transact;
-use crate::{AdminError, Observer, ProgressStep};
+use crate::{AdminError, Observer, ProgressStep, Result};
 use chrono::{DateTime, Utc};
 use common::retention::{Position, RULES, Rule, Step};
 use common::settings::RetentionSettings;
@@ -41,7 +41,7 @@ pub async fn plan(
     client: &Client,
     settings: &RetentionSettings,
     now: DateTime<Utc>,
-) -> Result<Vec<ExpiredReport>, AdminError> {
+) -> Result<Vec<ExpiredReport>> {
     let mut reports = Vec::new();
     for rule in RULES {
         let period = rule.period(settings);
@@ -63,7 +63,7 @@ pub async fn run(
     settings: &RetentionSettings,
     now: DateTime<Utc>,
     observer: &mut impl Observer,
-) -> Result<Vec<RemovedReport>, AdminError> {
+) -> Result<Vec<RemovedReport>> {
     let expired: u64 = plan(client, settings, now).await?.iter().map(|report| report.expired).sum();
     record_before(client, actor, AuditAction::RunRetention, "expired rows", None).await?;
     observer.begin(ProgressStep::RemoveExpired, expired);
@@ -96,7 +96,7 @@ async fn step_when_free(
     rule: &Rule,
     cutoff: DateTime<Utc>,
     from: &Position,
-) -> Result<Step, AdminError> {
+) -> Result<Step> {
     for _ in 0..BUSY_WAITS_MAX {
         let step = transact(client, async |tx| Ok(rule.step(tx, cutoff, from).await?)).await?;
         if let Some(step) = step {

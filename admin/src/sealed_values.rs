@@ -3,7 +3,7 @@
 use crate::audit::{Actor, AuditAction, record_before};
 use crate::store::sealed_values::SealedRow;
 use crate::transact;
-use crate::{AdminError, Observer, ProgressStep, secrets, store};
+use crate::{Observer, ProgressStep, Result, secrets, store};
 use common::db::rewrap_canary;
 use common::erasure::ERASURE_KEY_BINDING;
 use common::model::TenantId;
@@ -54,7 +54,7 @@ struct PassCounts {
 }
 
 /// The number of sealed values by master key.
-pub async fn count(client: &Client, master_keys: &MasterKeys) -> Result<Vec<SealedCount>, AdminError> {
+pub async fn count(client: &Client, master_keys: &MasterKeys) -> Result<Vec<SealedCount>> {
     let counts = store::sealed_values::counts(client).await?;
     let counted = |(key_id, values): (String, u64)| {
         let key = master_keys.role_of(&key_id);
@@ -74,7 +74,7 @@ pub async fn rotate(
     actor: &Actor,
     master_keys: &MasterKeys,
     observer: &mut impl Observer,
-) -> Result<RotationReport, AdminError> {
+) -> Result<RotationReport> {
     secrets::verify_master_keys(client, master_keys).await?;
     let total = count_to_rewrap(client, master_keys).await?;
     let key_id = master_keys.current.id().to_string();
@@ -106,7 +106,7 @@ pub async fn rotate(
 }
 
 /// The number of values that are not sealed under the current key.
-async fn count_to_rewrap(client: &Client, master_keys: &MasterKeys) -> Result<u64, AdminError> {
+async fn count_to_rewrap(client: &Client, master_keys: &MasterKeys) -> Result<u64> {
     let counts = count(client, master_keys).await?;
     Ok(counts
         .iter()
@@ -116,7 +116,7 @@ async fn count_to_rewrap(client: &Client, master_keys: &MasterKeys) -> Result<u6
 }
 
 /// Seals the key of erased identities under the current key, and returns the number of values that it has changed.
-async fn rewrap_erasure_key(client: &Client, master_keys: &MasterKeys) -> Result<u64, AdminError> {
+async fn rewrap_erasure_key(client: &Client, master_keys: &MasterKeys) -> Result<u64> {
     let Some(was) = store::erasures::key(client).await? else { return Ok(0) };
     if was.starts_with(&master_keys.current.header()) {
         return Ok(0);
@@ -133,7 +133,7 @@ async fn rewrap_table(
     table: Table,
     pass: &mut PassCounts,
     mut reached: impl FnMut(u64),
-) -> Result<(), AdminError> {
+) -> Result<()> {
     let header = master_keys.current.header();
     let (mut tenant, mut name) = (TenantId(Uuid::nil()), String::new());
     loop {
@@ -160,7 +160,7 @@ async fn rewrap_table(
 }
 
 /// Seals the values of a row under the current key, and returns how many of them no key opens.
-fn seal_again(row: &mut SealedRow, master_keys: &MasterKeys) -> Result<u64, AdminError> {
+fn seal_again(row: &mut SealedRow, master_keys: &MasterKeys) -> Result<u64> {
     let mut unreadable = 0;
     for value in &mut row.values {
         let Some(was) = &value.was else { continue };

@@ -1,7 +1,7 @@
 //! Secrets: made by the system's random generator, sealed before they are stored, shown once (D5). The master key is verified before
 //! anything is sealed under it.
 
-use crate::AdminError;
+use crate::{AdminError, Result};
 use chrono::{DateTime, TimeDelta, Utc};
 use common::db::{MasterKeyState, verify_master_key};
 use common::sealed::{MasterKeys, Secret};
@@ -13,12 +13,12 @@ use tokio_postgres::Client;
 const BASE64_URL: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// Seals a secret under the current master key for the row that `binding` names.
-pub(crate) fn seal(master_keys: &MasterKeys, secret: &Secret, binding: &str) -> Result<Vec<u8>, AdminError> {
+pub(crate) fn seal(master_keys: &MasterKeys, secret: &Secret, binding: &str) -> Result<Vec<u8>> {
     Ok(master_keys.current.seal(secret, binding, random()?))
 }
 
 /// The end of an overlap that begins now, during which an old secret is of use beside the new one.
-pub(crate) fn overlap_end(now: DateTime<Utc>, overlap: Duration) -> Result<DateTime<Utc>, AdminError> {
+pub(crate) fn overlap_end(now: DateTime<Utc>, overlap: Duration) -> Result<DateTime<Utc>> {
     let overlap =
         TimeDelta::from_std(overlap).map_err(|error| AdminError::InvalidInput(error.to_string()))?;
     let too_far = || AdminError::InvalidInput("the overlap would end too far in the future".to_owned());
@@ -26,12 +26,12 @@ pub(crate) fn overlap_end(now: DateTime<Utc>, overlap: Duration) -> Result<DateT
 }
 
 /// A new secret: 256 random bits as base64url, after `start`.
-pub(crate) fn new_secret(start: &str) -> Result<Secret, AdminError> {
+pub(crate) fn new_secret(start: &str) -> Result<Secret> {
     Ok(Secret::new(format!("{start}{}", base64_url(random()?))))
 }
 
 /// A new key prefix: unique, but not secret.
-pub(crate) fn new_prefix() -> Result<String, AdminError> {
+pub(crate) fn new_prefix() -> Result<String> {
     Ok(format!("ck_{:016x}", u64::from_ne_bytes(random()?)))
 }
 
@@ -43,14 +43,14 @@ fn base64_url(random: [u8; 43]) -> String {
 }
 
 /// Random bytes of the system.
-pub(crate) fn random<const N: usize>() -> Result<[u8; N], AdminError> {
+pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     SysRng.try_fill_bytes(&mut bytes).map_err(|error| AdminError::Random(error.to_string()))?;
     Ok(bytes)
 }
 
 /// Refuses master keys of which neither is the one that the database was set up with.
-pub async fn verify_master_keys(client: &Client, master_keys: &MasterKeys) -> Result<(), AdminError> {
+pub async fn verify_master_keys(client: &Client, master_keys: &MasterKeys) -> Result<()> {
     match verify_master_key(client, master_keys).await? {
         MasterKeyState::Matches | MasterKeyState::MatchesPrevious => Ok(()),
         MasterKeyState::Differs(_) => Err(AdminError::MasterKeyDiffers),

@@ -9,7 +9,7 @@ pub use crate::receiver_url::{CheckedReceiver, check_receiver};
 pub use crate::store::receiver_health::ReceiverHealth;
 use crate::store::subscriptions::SubscriptionRow;
 pub use crate::store::subscriptions::{Subscription, SubscriptionState};
-use crate::{AdminError, Newest, secrets, store, tenants, transact};
+use crate::{AdminError, Newest, Result, secrets, store, tenants, transact};
 use chrono::TimeDelta;
 use common::clock;
 use common::model::TenantId;
@@ -50,7 +50,7 @@ pub async fn create(
     master_keys: &MasterKeys,
     bound: Bound,
     new: &NewSubscription,
-) -> Result<SubscriptionSecret, AdminError> {
+) -> Result<SubscriptionSecret> {
     secrets::verify_master_keys(client, master_keys).await?;
     let tenant = tenants::find(&*client, &new.tenant).await?;
     if let Some(prefix) = &new.key
@@ -90,13 +90,13 @@ pub async fn list(
     tenant: &str,
     before: Option<Uuid>,
     limit: u32,
-) -> Result<Newest<Subscription>, AdminError> {
+) -> Result<Newest<Subscription>> {
     let tenant = tenants::find(client, tenant).await?;
     store::subscriptions::list(client, tenant, before, limit).await
 }
 
 /// The subscription with this id, if it belongs to the tenant and was not removed.
-pub async fn find_in(client: &Client, tenant: &str, id: &str) -> Result<Subscription, AdminError> {
+pub async fn find_in(client: &Client, tenant: &str, id: &str) -> Result<Subscription> {
     let parsed = parse_id(id)?;
     let tenant = tenants::find(client, tenant).await?;
     let found = store::subscriptions::find(client, tenant, parsed).await?;
@@ -104,7 +104,7 @@ pub async fn find_in(client: &Client, tenant: &str, id: &str) -> Result<Subscrip
 }
 
 /// Pauses a subscription: its deliveries wait until it is resumed.
-pub async fn pause(client: &mut Client, actor: &Actor, id: &str) -> Result<Subscription, AdminError> {
+pub async fn pause(client: &mut Client, actor: &Actor, id: &str) -> Result<Subscription> {
     let parsed = parse_id(id)?;
     let pause = async |tx: &Transaction<'_>| {
         let Some((tenant, paused)) = store::subscriptions::pause(tx, parsed).await? else {
@@ -117,7 +117,7 @@ pub async fn pause(client: &mut Client, actor: &Actor, id: &str) -> Result<Subsc
 }
 
 /// Resumes a subscription; deliveries that wait for it are sent now.
-pub async fn resume(client: &mut Client, actor: &Actor, id: &str) -> Result<Subscription, AdminError> {
+pub async fn resume(client: &mut Client, actor: &Actor, id: &str) -> Result<Subscription> {
     let parsed = parse_id(id)?;
     let resume = async |tx: &Transaction<'_>| {
         let Some((tenant, resumed)) = store::subscriptions::resume(tx, parsed).await? else {
@@ -131,7 +131,7 @@ pub async fn resume(client: &mut Client, actor: &Actor, id: &str) -> Result<Subs
 }
 
 /// The id of a subscription as an operator writes it; `SubscriptionNotFound` if it cannot be one.
-pub fn parse_id(id: &str) -> Result<Uuid, AdminError> {
+pub fn parse_id(id: &str) -> Result<Uuid> {
     Uuid::try_parse(id).map_err(|_| AdminError::SubscriptionNotFound(id.to_owned()))
 }
 
@@ -155,7 +155,7 @@ pub async fn set_events(
     actor: &Actor,
     id: &str,
     events: Option<&EventTypes>,
-) -> Result<Subscription, AdminError> {
+) -> Result<Subscription> {
     let parsed = parse_id(id)?;
     let names = events.map(EventTypes::names);
     let set = async |tx: &Transaction<'_>| {
@@ -177,7 +177,7 @@ pub async fn rotate_secret(
     master_keys: &MasterKeys,
     id: &str,
     rotation: Rotation,
-) -> Result<SubscriptionSecret, AdminError> {
+) -> Result<SubscriptionSecret> {
     secrets::verify_master_keys(client, master_keys).await?;
     let now = clock::database_now();
     let until = rotation.overlap.map(|overlap| secrets::overlap_end(now, overlap)).transpose()?;
@@ -204,7 +204,7 @@ pub async fn rotate_secret(
 /// Removes the subscription, and in the same transaction drops the first of its pending and dead-lettered deliveries. The
 /// remaining ones follow batch by batch; if the operation is interrupted, another run drops them. The dispatcher sends none of
 /// them, and drops those that a fan-out adds which began before.
-pub async fn remove(client: &mut Client, actor: &Actor, id: &str) -> Result<Subscription, AdminError> {
+pub async fn remove(client: &mut Client, actor: &Actor, id: &str) -> Result<Subscription> {
     let (parsed, now) = (parse_id(id)?, clock::database_now());
     let begin = async |tx: &Transaction<'_>| {
         let removed = match store::subscriptions::remove(tx, parsed, now).await? {
@@ -238,7 +238,7 @@ pub async fn health(
     client: &Client,
     tenant: TenantId,
     subscriptions: &[Uuid],
-) -> Result<HashMap<Uuid, ReceiverHealth>, AdminError> {
+) -> Result<HashMap<Uuid, ReceiverHealth>> {
     let since = clock::database_now() - WINDOW;
     store::receiver_health::load(client, tenant, subscriptions, (first_id(since), since), HEALTH_DELIVERIES)
         .await
@@ -254,7 +254,7 @@ pub async fn failing(
     tenant: TenantId,
     subscriptions: &[Uuid],
     minutes: TimeDelta,
-) -> Result<HashMap<Uuid, ReceiverHealth>, AdminError> {
+) -> Result<HashMap<Uuid, ReceiverHealth>> {
     let now = clock::database_now();
     let since = (first_id(now - WINDOW), now - minutes);
     let load = store::receiver_health::load(client, tenant, subscriptions, since, FAILING_DELIVERIES);

@@ -5,7 +5,7 @@ use crate::audit::{Actor, AuditAction, record};
 use crate::input::{CompanyDomain, MemberEmail, Name};
 pub use crate::store::tenants::{Member, NewTenant, Tenant, TenantChanges};
 pub use crate::store::usage::{Pressure, Usage};
-use crate::{AdminError, store, transact};
+use crate::{AdminError, Result, store, transact};
 use chrono::{Datelike as _, Months, NaiveDate};
 use common::clock;
 use common::model::{ClientId, TenantId};
@@ -24,11 +24,7 @@ pub struct CreatedTenant {
 }
 
 /// Creates a tenant with a new id. Fails if the slug is taken.
-pub async fn create(
-    client: &mut Client,
-    actor: &Actor,
-    new: &NewTenant,
-) -> Result<CreatedTenant, AdminError> {
+pub async fn create(client: &mut Client, actor: &Actor, new: &NewTenant) -> Result<CreatedTenant> {
     let (id, slug) = (TenantId(Uuid::now_v7()), new.slug.as_str().to_owned());
     let created = transact(client, async |tx| {
         store::tenants::create(tx, id, new).await?;
@@ -47,7 +43,7 @@ pub async fn change(
     actor: &Actor,
     slug: &str,
     changes: &TenantChanges,
-) -> Result<Tenant, AdminError> {
+) -> Result<Tenant> {
     transact(client, async |tx| {
         let changed = store::tenants::set(tx, slug, changes).await?;
         let changed = changed.ok_or_else(|| AdminError::TenantNotFound(slug.to_owned()))?;
@@ -58,18 +54,18 @@ pub async fn change(
 }
 
 /// All tenants, in the order in which they were created.
-pub async fn list(client: &Client) -> Result<Vec<Tenant>, AdminError> {
+pub async fn list(client: &Client) -> Result<Vec<Tenant>> {
     store::tenants::list(client).await
 }
 
 /// The tenant with this slug and its settings.
-pub async fn settings(client: &Client, slug: &str) -> Result<Tenant, AdminError> {
+pub async fn settings(client: &Client, slug: &str) -> Result<Tenant> {
     let found = store::tenants::settings(client, slug).await?;
     found.ok_or_else(|| AdminError::TenantNotFound(slug.to_owned()))
 }
 
 /// The id of the tenant with this slug.
-pub async fn find(on: &impl GenericClient, slug: &str) -> Result<TenantId, AdminError> {
+pub async fn find(on: &impl GenericClient, slug: &str) -> Result<TenantId> {
     let found = store::tenants::find(on, slug).await?;
     found.ok_or_else(|| AdminError::TenantNotFound(slug.to_owned()))
 }
@@ -89,7 +85,7 @@ pub async fn create_company(
     tenant: &str,
     name: &Name,
     domain: &CompanyDomain,
-) -> Result<CreatedCompany, AdminError> {
+) -> Result<CreatedCompany> {
     let client_id = ClientId(Uuid::now_v7());
     let created = transact(client, async |tx| {
         let tenant = find(tx, tenant).await?;
@@ -113,7 +109,7 @@ pub async fn add_member(
     (tenant, bound): (&str, Bound),
     email: &MemberEmail,
     name: &Name,
-) -> Result<Member, AdminError> {
+) -> Result<Member> {
     transact(client, async |tx| {
         let tenant = find(tx, tenant).await?;
         let added = store::tenants::add_member(tx, tenant, email, name, bound).await?;
@@ -130,7 +126,7 @@ pub async fn remove_member(
     actor: &Actor,
     tenant: &str,
     email: &MemberEmail,
-) -> Result<Member, AdminError> {
+) -> Result<Member> {
     let not_found =
         || AdminError::MemberNotFound { email: email.as_str().to_owned(), tenant: tenant.to_owned() };
     transact(client, async |tx| {
@@ -143,12 +139,7 @@ pub async fn remove_member(
 }
 
 /// The first `limit` members of a tenant after the email `after`, removed ones included, in the order of their emails.
-pub async fn list_members(
-    client: &Client,
-    tenant: &str,
-    after: &str,
-    limit: u32,
-) -> Result<Vec<Member>, AdminError> {
+pub async fn list_members(client: &Client, tenant: &str, after: &str, limit: u32) -> Result<Vec<Member>> {
     let tenant = find(client, tenant).await?;
     store::tenants::list_members(client, tenant, after, limit).await
 }
@@ -158,7 +149,7 @@ pub async fn usage_of_last_months(
     client: &Client,
     tenant: TenantId,
     months: u32,
-) -> Result<Vec<(String, i64)>, AdminError> {
+) -> Result<Vec<(String, i64)>> {
     let today = clock::database_now().date_naive();
     let current = today.with_day(1).unwrap_or(today);
     let all: Vec<NaiveDate> =
@@ -172,7 +163,7 @@ pub async fn usage_of_last_months(
 }
 
 /// The records writes of the current month.
-pub async fn usage_of_this_month(client: &Client, tenant: &str) -> Result<Usage, AdminError> {
+pub async fn usage_of_this_month(client: &Client, tenant: &str) -> Result<Usage> {
     let today = clock::database_now().date_naive();
     let month = today.with_day(1).unwrap_or(today);
     let usage = store::usage::of_month(client, tenant, month).await?;
@@ -180,6 +171,6 @@ pub async fn usage_of_this_month(client: &Client, tenant: &str) -> Result<Usage,
 }
 
 /// The tenants of the last ten minutes, the one with the most refusals last.
-pub async fn pressures(client: &Client) -> Result<Vec<Pressure>, AdminError> {
+pub async fn pressures(client: &Client) -> Result<Vec<Pressure>> {
     store::usage::pressures(client).await
 }

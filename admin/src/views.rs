@@ -3,12 +3,12 @@
 
 pub use crate::store::records::{ClientLead, Credit, PipelineFilter, PipelineLead, ShownClient};
 pub use crate::store::streams::{Discovery, InboxMessage, Invoice, Notification, TimelineEntry};
-use crate::{AdminError, Newest, store, tenants};
+use crate::{AdminError, Newest, Result, store, tenants};
 use common::model::{ClientId, LeadId, TenantId};
 use tokio_postgres::Client;
 
 /// Finds a client of the tenant with the slug `tenant`.
-async fn find_client(client: &Client, tenant: &str, id: &str) -> Result<(TenantId, ClientId), AdminError> {
+async fn find_client(client: &Client, tenant: &str, id: &str) -> Result<(TenantId, ClientId)> {
     let tenant_id = tenants::find(client, tenant).await?;
     if let Some(client_id) = ClientId::parse(id)
         && store::records::is_known_client(client, tenant_id, client_id).await?
@@ -19,7 +19,7 @@ async fn find_client(client: &Client, tenant: &str, id: &str) -> Result<(TenantI
 }
 
 /// Finds a lead of the tenant with the slug `tenant`.
-async fn find_lead(client: &Client, tenant: &str, id: &str) -> Result<(TenantId, LeadId), AdminError> {
+async fn find_lead(client: &Client, tenant: &str, id: &str) -> Result<(TenantId, LeadId)> {
     let tenant_id = tenants::find(client, tenant).await?;
     if let Some(lead) = LeadId::parse(id)
         && store::records::is_known_lead(client, tenant_id, lead).await?
@@ -35,86 +35,57 @@ pub async fn pipeline(
     tenant: &str,
     filter: &PipelineFilter,
     limit: u32,
-) -> Result<Newest<PipelineLead>, AdminError> {
+) -> Result<Newest<PipelineLead>> {
     let tenant = tenants::find(client, tenant).await?;
     store::records::pipeline(client, tenant, filter, limit).await
 }
 
 /// The lead with the id `id`.
-pub async fn lead(client: &Client, tenant: &str, id: &str) -> Result<PipelineLead, AdminError> {
+pub async fn lead(client: &Client, tenant: &str, id: &str) -> Result<PipelineLead> {
     let (tenant_id, lead) = find_lead(client, tenant, id).await?;
     let found = store::records::shown_lead(client, tenant_id, lead).await?;
     found.ok_or_else(|| AdminError::LeadNotFound { lead: id.to_owned(), tenant: tenant.to_owned() })
 }
 
 /// The client with the id `id`.
-pub async fn client(client: &Client, tenant: &str, id: &str) -> Result<ShownClient, AdminError> {
+pub async fn client(client: &Client, tenant: &str, id: &str) -> Result<ShownClient> {
     let (tenant_id, client_id) = find_client(client, tenant, id).await?;
     let found = store::records::shown_client(client, tenant_id, client_id).await?;
     found.ok_or_else(|| AdminError::ClientNotFound { client: id.to_owned(), tenant: tenant.to_owned() })
 }
 
 /// The leads of the client with the id `id`.
-pub async fn leads_of(
-    client: &Client,
-    tenant: &str,
-    id: &str,
-    limit: u32,
-) -> Result<Newest<ClientLead>, AdminError> {
+pub async fn leads_of(client: &Client, tenant: &str, id: &str, limit: u32) -> Result<Newest<ClientLead>> {
     let (tenant_id, client_id) = find_client(client, tenant, id).await?;
     store::records::leads_of_client(client, tenant_id, client_id, limit).await
 }
 
 /// The inbox thread of the lead with the id `id`.
-pub async fn inbox(
-    client: &Client,
-    tenant: &str,
-    id: &str,
-    limit: u32,
-) -> Result<Newest<InboxMessage>, AdminError> {
+pub async fn inbox(client: &Client, tenant: &str, id: &str, limit: u32) -> Result<Newest<InboxMessage>> {
     let (tenant, lead) = find_lead(client, tenant, id).await?;
     store::streams::inbox(client, tenant, lead, limit).await
 }
 
 /// The bookings of the lead with the id `id`.
-pub async fn invoices(
-    client: &Client,
-    tenant: &str,
-    id: &str,
-    limit: u32,
-) -> Result<Newest<Invoice>, AdminError> {
+pub async fn invoices(client: &Client, tenant: &str, id: &str, limit: u32) -> Result<Newest<Invoice>> {
     let (tenant, lead) = find_lead(client, tenant, id).await?;
     store::streams::invoices(client, tenant, lead, limit).await
 }
 
 /// The timeline of the client with the id `id`.
-pub async fn timeline(
-    client: &Client,
-    tenant: &str,
-    id: &str,
-    limit: u32,
-) -> Result<Newest<TimelineEntry>, AdminError> {
+pub async fn timeline(client: &Client, tenant: &str, id: &str, limit: u32) -> Result<Newest<TimelineEntry>> {
     let (tenant, id) = find_client(client, tenant, id).await?;
     store::streams::timeline(client, tenant, id, limit).await
 }
 
 /// The trip discovery records of the client with the id `id`.
-pub async fn discoveries(
-    client: &Client,
-    tenant: &str,
-    id: &str,
-    limit: u32,
-) -> Result<Newest<Discovery>, AdminError> {
+pub async fn discoveries(client: &Client, tenant: &str, id: &str, limit: u32) -> Result<Newest<Discovery>> {
     let (tenant, id) = find_client(client, tenant, id).await?;
     store::streams::discoveries(client, tenant, id, limit).await
 }
 
 /// The notifications of a tenant's members.
-pub async fn notifications(
-    client: &Client,
-    tenant: &str,
-    limit: u32,
-) -> Result<Newest<Notification>, AdminError> {
+pub async fn notifications(client: &Client, tenant: &str, limit: u32) -> Result<Newest<Notification>> {
     let tenant = tenants::find(client, tenant).await?;
     store::streams::notifications(client, tenant, limit).await
 }

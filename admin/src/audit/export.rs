@@ -1,7 +1,7 @@
 //! Exports of audit records, as CSV or as lines of JSON, the newest first.
 
 use super::{Actor, AuditAction, AuditFilter, AuditRecord, list, record_before};
-use crate::{AdminError, tenants};
+use crate::{AdminError, Result, tenants};
 use common::clock;
 use common::model::text;
 use tokio_postgres::Client;
@@ -57,7 +57,7 @@ impl AuditExport {
         filter: AuditFilter,
         format: ExportFormat,
         most: u32,
-    ) -> Result<Self, AdminError> {
+    ) -> Result<Self> {
         let tenant = match &filter.tenant {
             Some(slug) => Some(tenants::find(client, slug).await?),
             None => None,
@@ -68,7 +68,7 @@ impl AuditExport {
     }
 
     /// The next part; `None` after the last one.
-    pub async fn next(&mut self, client: &Client) -> Result<Option<String>, AdminError> {
+    pub async fn next(&mut self, client: &Client) -> Result<Option<String>> {
         if self.left == 0 {
             return Ok(None);
         }
@@ -85,7 +85,7 @@ impl AuditExport {
     }
 }
 
-fn csv<'r>(records: impl Iterator<Item = &'r AuditRecord>, with_heading: bool) -> Result<String, AdminError> {
+fn csv<'r>(records: impl Iterator<Item = &'r AuditRecord>, with_heading: bool) -> Result<String> {
     let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     let failed = |error: csv::Error| AdminError::Unreadable(error.to_string());
     if with_heading {
@@ -116,7 +116,7 @@ fn harmless(cell: &str) -> String {
     if begins_a_formula { format!("'{cell}") } else { cell }
 }
 
-fn json_lines<'r>(records: impl Iterator<Item = &'r AuditRecord>) -> Result<String, AdminError> {
+fn json_lines<'r>(records: impl Iterator<Item = &'r AuditRecord>) -> Result<String> {
     let mut lines = String::new();
     for record in records {
         let line =

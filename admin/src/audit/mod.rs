@@ -9,7 +9,7 @@ mod export;
 
 pub use crate::store::audit_records::{AuditFilter, AuditRecord};
 use crate::transact;
-use crate::{AdminError, Newest, Steps, store, tenants};
+use crate::{Newest, Result, Steps, store, tenants};
 pub use action::AuditAction;
 pub use actor::{Actor, Interface};
 use chrono::{DateTime, Utc};
@@ -28,11 +28,7 @@ impl AuditFilter {
 }
 
 /// The newest `limit` records that the filter selects, newest last.
-pub async fn list(
-    client: &Client,
-    filter: &AuditFilter,
-    limit: u32,
-) -> Result<Newest<AuditRecord>, AdminError> {
+pub async fn list(client: &Client, filter: &AuditFilter, limit: u32) -> Result<Newest<AuditRecord>> {
     let tenant = match &filter.tenant {
         Some(slug) => Some(tenants::find(client, slug).await?),
         None => None,
@@ -48,7 +44,7 @@ pub(crate) async fn record(
     action: AuditAction,
     target: &str,
     tenant: Option<TenantId>,
-) -> Result<(), AdminError> {
+) -> Result<()> {
     if let Some((form, result)) = actor.form() {
         form.spend(on, result, target).await?;
     }
@@ -63,16 +59,12 @@ pub(crate) async fn record_before(
     action: AuditAction,
     target: &str,
     tenant: Option<TenantId>,
-) -> Result<(), AdminError> {
+) -> Result<()> {
     transact(client, async |tx| record(tx, actor, action, target, tenant).await).await
 }
 
 /// Ends an operation that [`record_before`] has recorded. If it has failed its form can be sent again, and goes on where it was.
-pub(crate) async fn end_recorded<T>(
-    database: &mut impl Steps,
-    actor: &Actor,
-    done: Result<T, AdminError>,
-) -> Result<T, AdminError> {
+pub(crate) async fn end_recorded<T>(database: &mut impl Steps, actor: &Actor, done: Result<T>) -> Result<T> {
     if let (Err(_), Some((form, _))) = (&done, actor.form()) {
         drop(database.step(async |client| form.give_back(client).await).await);
     }

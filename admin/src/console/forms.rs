@@ -5,7 +5,7 @@
 
 use super::sessions::SESSION_MAX;
 use crate::identity::{FormResult, SentForm, Session};
-use crate::{AdminError, store};
+use crate::{AdminError, Result, store};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use common::clock;
@@ -36,7 +36,7 @@ impl SentForm {
     }
 
     /// What the form has led to if it has acted already. Refuses it if it had other content then.
-    pub async fn result(&self, client: &Client) -> Result<Option<FormResult>, AdminError> {
+    pub async fn result(&self, client: &Client) -> Result<Option<FormResult>> {
         match store::console::spent_form(client, self).await? {
             Some((true, result)) => Ok(Some(result)),
             Some((false, _)) => Err(AdminError::FormSpent),
@@ -45,7 +45,7 @@ impl SentForm {
     }
 
     /// Lets the form be sent again: its operation, of several steps, has failed, and goes on where it was.
-    pub(crate) async fn give_back(&self, client: &Client) -> Result<(), AdminError> {
+    pub(crate) async fn give_back(&self, client: &Client) -> Result<()> {
         store::console::give_back_form(client, self).await
     }
 
@@ -56,7 +56,7 @@ impl SentForm {
         on: &impl GenericClient,
         result: &FormResult,
         target: &str,
-    ) -> Result<(), AdminError> {
+    ) -> Result<()> {
         let result = FormResult { page: result.page.replace("{target}", target), ..result.clone() };
         if store::console::spend_form(on, self, &result, clock::now() + SESSION_MAX).await? {
             Ok(())

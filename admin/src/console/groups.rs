@@ -3,7 +3,7 @@
 use super::{PendingSignIn, Role, SignInMethod, SignedInIdentity, sessions};
 use crate::audit::{Actor, AuditAction, record_before};
 use crate::input::{Name, TenantSlug};
-use crate::{AdminError, tenants};
+use crate::{AdminError, Result, tenants};
 use common::sealed::Secret;
 use common::settings::SettingValue;
 use tokio_postgres::Client;
@@ -97,7 +97,7 @@ pub async fn sign_in_person(
     person: &VerifiedPerson,
     pending: Option<&PendingSignIn>,
     replaced: Option<&str>,
-) -> Result<SignIn, AdminError> {
+) -> Result<SignIn> {
     let Some(grant) = roles.grant(&person.groups) else {
         return refuse(client, person, "none of their groups gives access").await;
     };
@@ -122,7 +122,7 @@ pub async fn sign_in_person(
 }
 
 /// Records that a person has no access. The record belongs to no tenant, because the person belongs to none.
-async fn refuse(client: &mut Client, person: &VerifiedPerson, why: &str) -> Result<SignIn, AdminError> {
+async fn refuse(client: &mut Client, person: &VerifiedPerson, why: &str) -> Result<SignIn> {
     let actor = Actor::signed_in(person.name.as_str());
     let target = format!("{}: {why}", person.method.as_str());
     record_before(client, &actor, AuditAction::RefuseSignIn, &target, None).await?;

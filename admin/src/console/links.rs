@@ -4,7 +4,7 @@ use super::{Role, SignInMethod, SignedInIdentity, TokenHash, find_session, sessi
 use crate::audit::{Actor, AuditAction, record};
 use crate::input::Name;
 use crate::transact;
-use crate::{AdminError, secrets, store, tenants};
+use crate::{AdminError, Result, secrets, store, tenants};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::TimeDelta;
@@ -46,7 +46,7 @@ pub async fn create_link(
     actor: &Actor,
     console: &ConsoleUrl,
     new: &NewLink,
-) -> Result<LoginLink, AdminError> {
+) -> Result<LoginLink> {
     let tenant = match (new.role, new.tenant.as_deref()) {
         (Role::Operator, None) => None,
         (Role::Operator, Some(_)) => {
@@ -74,7 +74,7 @@ pub(super) async fn create(
     identity: &SignedInIdentity,
     (method, lifetime): (SignInMethod, TimeDelta),
     action: AuditAction,
-) -> Result<LoginLink, AdminError> {
+) -> Result<LoginLink> {
     let token = secrets::new_secret("cl_")?;
     let created_at = clock::database_now();
     let expires_at = created_at + lifetime;
@@ -91,13 +91,13 @@ pub(super) async fn create(
 }
 
 /// Whether the link with this token can be used. Does not use it up: mail programs and chats fetch links to preview them.
-pub async fn is_link_valid(client: &Client, token: &str) -> Result<bool, AdminError> {
+pub async fn is_link_valid(client: &Client, token: &str) -> Result<bool> {
     store::console::is_link_valid(client, &TokenHash::of(token), clock::database_now()).await
 }
 
 /// The token of the session that a form with the token `link` begins. It follows from the link and the form's id, which only the
 /// browser that was shown the form knows: sent twice, the form leads to the same session (D41). Without an id it is a new one.
-pub fn link_session(link: &str, form_id: &str) -> Result<Secret, AdminError> {
+pub fn link_session(link: &str, form_id: &str) -> Result<Secret> {
     if form_id.is_empty() {
         return sessions::new_token();
     }
@@ -113,7 +113,7 @@ pub async fn use_link(
     link: &str,
     session: &Secret,
     replaced: Option<&str>,
-) -> Result<bool, AdminError> {
+) -> Result<bool> {
     let now = clock::database_now();
     let (link, hash) = (TokenHash::of(link), TokenHash::of(session.reveal()));
     let begin = async |tx: &Transaction<'_>| {
@@ -158,7 +158,7 @@ pub async fn create_partner_link(
     actor: &Actor,
     console: &ConsoleUrl,
     new: &NewPartnerLink,
-) -> Result<LoginLink, AdminError> {
+) -> Result<LoginLink> {
     if new.role == Role::Operator {
         return Err(AdminError::InvalidInput("role must be viewer or admin".to_owned()));
     }
@@ -169,11 +169,7 @@ pub async fn create_partner_link(
 }
 
 /// Ends all links and sessions of a tenant's partners. People who signed in in another way stay signed in.
-pub async fn revoke_partners(
-    client: &mut Client,
-    actor: &Actor,
-    tenant: &str,
-) -> Result<Revoked, AdminError> {
+pub async fn revoke_partners(client: &mut Client, actor: &Actor, tenant: &str) -> Result<Revoked> {
     let id = tenants::find(&*client, tenant).await?;
     transact(client, async |tx| {
         let links = store::console::remove_partner_links(tx, id).await?;

@@ -4,7 +4,7 @@
 //! Nothing is stored of it: what it needs is derived from a random token in a cookie of the browser (or in its form), its expiry,
 //! and the master key. So anybody may begin as many as they like, and only the browser that has begun one can complete it.
 
-use crate::{AdminError, secrets};
+use crate::{Result, secrets};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -37,7 +37,7 @@ pub struct PendingSignIn {
 
 impl PendingSignIn {
     /// A sign-in that begins at `now` and must be completed within [`PENDING_LIFETIME`].
-    pub fn begin(keys: &MasterKeys, now: DateTime<Utc>) -> Result<Self, AdminError> {
+    pub fn begin(keys: &MasterKeys, now: DateTime<Utc>) -> Result<Self> {
         let expires_at = now + PENDING_LIFETIME;
         let cookie = format!("{}.{}", expires_at.timestamp(), secrets::new_secret("")?.reveal());
         Ok(Self::derive(&keys.current, cookie, expires_at))

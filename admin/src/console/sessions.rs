@@ -4,7 +4,7 @@ use super::{PendingSignIn, Session, SignInMethod, SignedInIdentity, TokenHash};
 use crate::audit::{Actor, AuditAction, record};
 use crate::input::Name;
 use crate::transact;
-use crate::{AdminError, secrets, store};
+use crate::{Result, secrets, store};
 use chrono::{DateTime, TimeDelta, Utc};
 use common::clock;
 use common::model::{Email, folded};
@@ -22,7 +22,7 @@ const IDLE_MAX: TimeDelta = TimeDelta::minutes(30);
 pub(super) const SESSION_MAX: TimeDelta = TimeDelta::hours(12);
 
 /// A new token of a session.
-pub(super) fn new_token() -> Result<Secret, AdminError> {
+pub(super) fn new_token() -> Result<Secret> {
     secrets::new_secret("cn_")
 }
 
@@ -34,7 +34,7 @@ pub(super) async fn begin_verified_session(
     method: SignInMethod,
     pending: Option<&PendingSignIn>,
     replaced: Option<&str>,
-) -> Result<Option<Secret>, AdminError> {
+) -> Result<Option<Secret>> {
     let (now, token) =
         (clock::database_now(), pending.map_or_else(new_token, |pending| Ok(pending.session.clone()))?);
     let hash = TokenHash::of(token.reveal());
@@ -60,7 +60,7 @@ pub(super) async fn insert_session(
     (identity, method): (&SignedInIdentity, SignInMethod),
     replaced: Option<&str>,
     now: DateTime<Utc>,
-) -> Result<(), AdminError> {
+) -> Result<()> {
     store::console::remove_expired_sessions(tx, now).await?;
     if let Some(replaced) = replaced {
         store::console::end_session(tx, &TokenHash::of(replaced)).await?;
@@ -72,11 +72,7 @@ pub(super) async fn insert_session(
 
 /// The session with this token, if it is within its limits. Notes that it was used, unless a page has refreshed itself: a page that
 /// nobody looks at must not extend a session beyond its idle limit.
-pub async fn find_session(
-    client: &Client,
-    token: &str,
-    is_refresh: bool,
-) -> Result<Option<Session>, AdminError> {
+pub async fn find_session(client: &Client, token: &str, is_refresh: bool) -> Result<Option<Session>> {
     let (now, hash) = (clock::database_now(), TokenHash::of(token));
     let found = store::console::find_session(client, &hash, now, now - IDLE_MAX).await?;
     if let Some(session) = &found
@@ -89,7 +85,7 @@ pub async fn find_session(
 }
 
 /// Ends a session, given with its token. Recorded as `console.sign-out`.
-pub async fn end_session(client: &mut Client, session: &Session, token: &str) -> Result<(), AdminError> {
+pub async fn end_session(client: &mut Client, session: &Session, token: &str) -> Result<()> {
     let hash = TokenHash::of(token);
     transact(client, async |tx| {
         store::console::end_session(tx, &hash).await?;
@@ -111,7 +107,7 @@ pub async fn end_sessions_by_name(
     client: &mut Client,
     actor: &Actor,
     person: Option<&Name>,
-) -> Result<EndedSessions, AdminError> {
+) -> Result<EndedSessions> {
     let target = person.map_or("everybody", Name::as_str);
     transact(client, async |tx| {
         let sessions = match person {
@@ -125,7 +121,7 @@ pub async fn end_sessions_by_name(
 }
 
 /// The names of people with sessions that compare equal to `person`: as emails (D10, D37), or in any case.
-async fn same_people(tx: &Transaction<'_>, person: &Name) -> Result<Vec<String>, AdminError> {
+async fn same_people(tx: &Transaction<'_>, person: &Name) -> Result<Vec<String>> {
     let key = |name: &str| Email::parse(name).map_or_else(|_| folded(name), |email| email.key().to_owned());
     let named = key(person.as_str());
     Ok(store::console::people(tx).await?.into_iter().filter(|name| key(name) == named).collect())
@@ -133,7 +129,7 @@ async fn same_people(tx: &Transaction<'_>, person: &Name) -> Result<Vec<String>,
 
 /// Ends all sessions of the person with the same rights, who signed in in the same way: a partner's name may be that of
 /// somebody else. Recorded as `console.sign-out`.
-pub async fn sign_out_everywhere(client: &mut Client, session: &Session) -> Result<(), AdminError> {
+pub async fn sign_out_everywhere(client: &mut Client, session: &Session) -> Result<()> {
     transact(client, async |tx| {
         let people = same_people(tx, &session.identity.person).await?;
         store::console::end_of_identity(tx, &people, &session.identity, session.method).await?;
@@ -142,7 +138,7 @@ pub async fn sign_out_everywhere(client: &mut Client, session: &Session) -> Resu
     .await
 }
 
-async fn record_sign_out(tx: &Transaction<'_>, session: &Session, target: &str) -> Result<(), AdminError> {
+async fn record_sign_out(tx: &Transaction<'_>, session: &Session, target: &str) -> Result<()> {
     let identity = &session.identity;
     record(tx, &identity.actor(session.method), AuditAction::SignOut, target, identity.tenant).await
 }

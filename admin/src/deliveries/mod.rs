@@ -5,7 +5,7 @@ mod replay;
 mod replay_job;
 
 pub use crate::store::deliveries::{Attempt, Delivery, SubscriptionBacklog};
-use crate::{AdminError, Newest, store, tenants};
+use crate::{AdminError, Newest, Result, store, tenants};
 use common::model::{DeliveryState, TenantId};
 pub(crate) use page::first_id;
 pub use page::{DeliveryPage, DeliveryQuery, page};
@@ -23,7 +23,7 @@ pub async fn list(
     tenant: &str,
     (state, named): (Option<DeliveryState>, Option<&str>),
     limit: u32,
-) -> Result<Newest<Delivery>, AdminError> {
+) -> Result<Newest<Delivery>> {
     let tenant = tenants::find(client, tenant).await?;
     let subscription = match named {
         Some(id) => Some(subscription(client, tenant, id).await?),
@@ -45,12 +45,12 @@ pub async fn list(
 }
 
 /// The subscriptions of all tenants that have pending or dead deliveries, most failures first.
-pub async fn backlogs(client: &Client) -> Result<Vec<SubscriptionBacklog>, AdminError> {
+pub async fn backlogs(client: &Client) -> Result<Vec<SubscriptionBacklog>> {
     store::deliveries::backlogs(client).await
 }
 
 /// The delivery with the id `id`, with its attempts and the receiver's responses.
-pub async fn find(client: &Client, id: &str) -> Result<Delivery, AdminError> {
+pub async fn find(client: &Client, id: &str) -> Result<Delivery> {
     let found = store::deliveries::find(client, parse_id(id)?).await?;
     let mut delivery = found.ok_or_else(|| AdminError::DeliveryNotFound(id.to_owned()))?;
     let tenant = delivery.tenant;
@@ -59,17 +59,17 @@ pub async fn find(client: &Client, id: &str) -> Result<Delivery, AdminError> {
 }
 
 /// The body of an outbound event's deliveries, as it is sent; `None` if the event is no longer stored.
-pub async fn envelope(client: &Client, tenant: TenantId, event: Uuid) -> Result<Option<String>, AdminError> {
+pub async fn envelope(client: &Client, tenant: TenantId, event: Uuid) -> Result<Option<String>> {
     store::outbox::envelope(client, tenant, event).await
 }
 
 /// Parses the id of a delivery. One of another form counts as unknown.
-pub fn parse_id(id: &str) -> Result<Uuid, AdminError> {
+pub fn parse_id(id: &str) -> Result<Uuid> {
     Uuid::try_parse(id).map_err(|_| AdminError::DeliveryNotFound(id.to_owned()))
 }
 
 /// Finds a subscription of the tenant, including removed ones.
-async fn subscription(client: &Client, tenant: TenantId, id: &str) -> Result<Uuid, AdminError> {
+async fn subscription(client: &Client, tenant: TenantId, id: &str) -> Result<Uuid> {
     if let Ok(parsed) = Uuid::try_parse(id)
         && store::subscriptions::is_of_tenant(client, tenant, parsed).await?
     {

@@ -3,7 +3,7 @@
 
 use super::Delivery;
 use crate::store::deliveries::Selected;
-use crate::{AdminError, store};
+use crate::{Result, store};
 use chrono::{DateTime, Utc};
 use common::clock;
 use common::event::OutboundType;
@@ -81,7 +81,7 @@ pub async fn page(
     tenant: TenantId,
     query: &DeliveryQuery,
     limit: u32,
-) -> Result<DeliveryPage, AdminError> {
+) -> Result<DeliveryPage> {
     let event_type = query.event_type.map(OutboundType::as_str);
     let DeliveryQuery { state, subscription, .. } = *query;
     let selected = Selected { ids: query.ids(), subscription, state, event_type };

@@ -5,14 +5,14 @@
 use super::parse_id;
 use crate::audit::{Actor, AuditAction, record};
 use crate::store::{deliveries, delivery_changes};
-use crate::{AdminError, transact};
+use crate::{AdminError, Result, transact};
 use common::model::DeliveryState;
 use tokio_postgres::{Client, Transaction};
 
 const REPLAYABLE: &[DeliveryState] = &[DeliveryState::DeadLettered, DeliveryState::Delivered];
 
 /// Replays one delivery; the error says why it cannot be replayed.
-pub async fn replay_one(client: &mut Client, actor: &Actor, id: &str) -> Result<(), AdminError> {
+pub async fn replay_one(client: &mut Client, actor: &Actor, id: &str) -> Result<()> {
     let parsed = parse_id(id)?;
     let not_found = || AdminError::DeliveryNotFound(id.to_owned());
     let tenant = deliveries::find(client, parsed).await?.ok_or_else(not_found)?.tenant;

@@ -9,7 +9,7 @@ use crate::store;
 use crate::store::replay_jobs::{self, Counted, NewReplayJob, before};
 pub use crate::store::replay_jobs::{ReplayJob, ReplayJobState};
 use crate::transact;
-use crate::{AdminError, Newest, Observer, ProgressStep, tenants};
+use crate::{AdminError, Newest, Observer, ProgressStep, Result, tenants};
 use common::event::OutboundType;
 use common::model::{DeliveryState, TenantId};
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub struct MatchingCount {
 }
 
 /// The states of the deliveries that a query selects for a replay. Refuses a state in which a delivery cannot be replayed.
-fn replayable(query: &DeliveryQuery) -> Result<Vec<DeliveryState>, AdminError> {
+fn replayable(query: &DeliveryQuery) -> Result<Vec<DeliveryState>> {
     match query.state {
         None => Ok(vec![DeliveryState::DeadLettered, DeliveryState::Delivered]),
         Some(state @ (DeliveryState::DeadLettered | DeliveryState::Delivered)) => Ok(vec![state]),
@@ -54,7 +54,7 @@ async fn selected_subscriptions(
     client: &Client,
     tenant: TenantId,
     query: &DeliveryQuery,
-) -> Result<Vec<Uuid>, AdminError> {
+) -> Result<Vec<Uuid>> {
     let existing =
         store::subscriptions::list(client, tenant, None, u32::MAX).await?.items.into_iter().map(|one| one.id);
     let selected: Vec<Uuid> =
@@ -71,7 +71,7 @@ pub async fn count_replay(
     tenant: TenantId,
     query: &DeliveryQuery,
     most: u64,
-) -> Result<MatchingCount, AdminError> {
+) -> Result<MatchingCount> {
     let (states, ids) = (replayable(query)?, query.ids());
     let event_type = query.event_type.map(OutboundType::as_str);
     let subscriptions = selected_subscriptions(client, tenant, query).await?;
@@ -96,7 +96,7 @@ pub async fn create_replay(
     (tenant, id): (TenantId, Uuid),
     query: &DeliveryQuery,
     (counted, per_second): (MatchingCount, i32),
-) -> Result<ReplayJob, AdminError> {
+) -> Result<ReplayJob> {
     let states = replayable(query)?;
     if !REPLAY_RATES.contains(&per_second) {
         let (least, most) = (REPLAY_RATES.start(), REPLAY_RATES.end());
@@ -122,24 +122,20 @@ pub async fn create_replay(
 }
 
 /// The newest jobs of a tenant, newest last.
-pub async fn list_replays(
-    client: &Client,
-    tenant: &str,
-    limit: u32,
-) -> Result<Newest<ReplayJob>, AdminError> {
+pub async fn list_replays(client: &Client, tenant: &str, limit: u32) -> Result<Newest<ReplayJob>> {
     let tenant = tenants::find(client, tenant).await?;
     replay_jobs::of_tenant(client, tenant, limit).await
 }
 
 /// The job with the id `id`.
-pub async fn find_replay(client: &Client, id: &str) -> Result<ReplayJob, AdminError> {
+pub async fn find_replay(client: &Client, id: &str) -> Result<ReplayJob> {
     let not_found = || AdminError::ReplayJobNotFound(id.to_owned());
     let parsed = Uuid::try_parse(id).map_err(|_| not_found())?;
     replay_jobs::find(client, parsed).await?.ok_or_else(not_found)
 }
 
 /// Stops a job: no delivery is replayed any more once this has returned. What was replayed is sent.
-pub async fn stop_replay(client: &mut Client, actor: &Actor, id: &str) -> Result<ReplayJob, AdminError> {
+pub async fn stop_replay(client: &mut Client, actor: &Actor, id: &str) -> Result<ReplayJob> {
     let job = find_replay(client, id).await?;
     let stop = async |tx: &Transaction<'_>| {
         if !replay_jobs::stop(tx, job.tenant, job.id).await? {
@@ -156,7 +152,7 @@ pub async fn wait_for_replay(
     client: &Client,
     job: &ReplayJob,
     observer: &mut impl Observer,
-) -> Result<ReplayJob, AdminError> {
+) -> Result<ReplayJob> {
     let id = job.id.to_string();
     let total = job.matched.and_then(|matched| u64::try_from(matched).ok()).unwrap_or_default();
     observer.begin(ProgressStep::ReplayDeliveries, total);

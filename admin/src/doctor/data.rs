@@ -1,7 +1,7 @@
 //! The schema, the values that are sealed under the master key, rows that expired, and requests that got no reply in time.
 
 use super::Finding;
-use crate::{AdminError, overview, sealed_values};
+use crate::{AdminError, Result, overview, sealed_values};
 use chrono::TimeDelta;
 use common::clock;
 use common::db::{MasterKeyState, missing_migrations, read_master_key_state};
@@ -21,7 +21,7 @@ common::statements! {
     ORDER BY 1";
 }
 
-pub(super) async fn version(client: &Client) -> Result<Vec<Finding>, AdminError> {
+pub(super) async fn version(client: &Client) -> Result<Vec<Finding>> {
     Ok(match missing_migrations(client).await {
         Ok(missing) if missing.is_empty() => Vec::new(),
         Ok(missing) => vec![Finding::error(
@@ -35,7 +35,7 @@ pub(super) async fn version(client: &Client) -> Result<Vec<Finding>, AdminError>
     })
 }
 
-pub(super) async fn indexes(client: &Client) -> Result<Vec<Finding>, AdminError> {
+pub(super) async fn indexes(client: &Client) -> Result<Vec<Finding>> {
     let rows = client.query(INVALID_INDEXES.as_str(), &[]).await?;
     let of = |row: &tokio_postgres::Row| {
         let (index, table): (String, String) = (row.try_get(0)?, row.try_get(1)?);
@@ -52,7 +52,7 @@ pub(super) async fn indexes(client: &Client) -> Result<Vec<Finding>, AdminError>
     rows.iter().map(of).collect()
 }
 
-pub(super) async fn secrets(client: &Client, keys: &MasterKeys) -> Result<Vec<Finding>, AdminError> {
+pub(super) async fn secrets(client: &Client, keys: &MasterKeys) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     if read_master_key_state(client, keys).await?.is_some_and(|state| !MasterKeyState::is_match(state)) {
         findings.push(Finding::error(
@@ -80,10 +80,7 @@ pub(super) async fn secrets(client: &Client, keys: &MasterKeys) -> Result<Vec<Fi
 /// Rows that expired longer ago are removed late, as for the alert `ConnectRetentionBehind`.
 const LATE: TimeDelta = TimeDelta::hours(6);
 
-pub(super) async fn retention(
-    client: &Client,
-    settings: &RetentionSettings,
-) -> Result<Vec<Finding>, AdminError> {
+pub(super) async fn retention(client: &Client, settings: &RetentionSettings) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for rule in RULES {
         let Some(cutoff) = rule.period(settings).cutoff(clock::now() - LATE) else { continue };
@@ -100,7 +97,7 @@ pub(super) async fn retention(
 }
 
 /// Requests of the last minutes that got 503 `processing_timeout`. A database without the schema has a finding of its own.
-pub(super) async fn requests(client: &Client) -> Result<Vec<Finding>, AdminError> {
+pub(super) async fn requests(client: &Client) -> Result<Vec<Finding>> {
     let hour = match overview::last_hour(client, None).await {
         Ok(hour) => hour,
         Err(error) if lacks_schema(&error) => return Ok(Vec::new()),

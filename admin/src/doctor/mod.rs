@@ -14,7 +14,7 @@ mod tls;
 pub use finding::{Finding, Level, Report};
 
 use crate::roles::RolePrefix;
-use crate::{AdminError, describe};
+use crate::{Result, describe};
 use common::broker::OperatorConnection;
 use common::db::{self, Sql};
 use common::sealed::MasterKeys;
@@ -119,7 +119,7 @@ fn unusable_setting(what: &str) -> Finding {
 }
 
 /// Runs a check for a limited time.
-async fn within<T>(check: impl Future<Output = Result<T, AdminError>>) -> Result<T, String> {
+async fn within<T>(check: impl Future<Output = Result<T>>) -> Result<T, String> {
     match timeout(CHECK_TIMEOUT, check).await {
         Ok(checked) => checked.map_err(|error| describe(&error)),
         Err(_) => Err(format!("it took longer than {} s", CHECK_TIMEOUT.as_secs())),

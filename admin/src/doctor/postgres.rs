@@ -1,7 +1,7 @@
 //! Settings and clock of the Postgres server, its sessions, transactions that are open for long, and the read replica of ingest.
 
 use super::Finding;
-use crate::AdminError;
+use crate::{AdminError, Result};
 use chrono::{DateTime, TimeDelta, Utc};
 use common::clock;
 use common::db::{ConnectError, keeps_prepared_statements, missing_behind_pooler};
@@ -68,7 +68,7 @@ const EXPECTED: [(&str, &str, bool, &str); 6] = [
 ];
 
 /// The settings that the programs rely on and do not set in their sessions.
-pub(super) async fn settings(client: &Client) -> Result<Vec<Finding>, AdminError> {
+pub(super) async fn settings(client: &Client) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     let mut is_local = false;
     // In the order of the names.
@@ -108,7 +108,7 @@ pub(super) async fn settings(client: &Client) -> Result<Vec<Finding>, AdminError
 }
 
 /// Whether the server accepts writes.
-pub(super) async fn read_only(client: &Client) -> Result<Vec<Finding>, AdminError> {
+pub(super) async fn read_only(client: &Client) -> Result<Vec<Finding>> {
     let row = client.query_one(READ_ONLY.as_str(), &[]).await?;
     let message = match (row.try_get(0)?, row.try_get(1)?) {
         (true, _) => "the server is a standby: nothing can be written",
@@ -120,7 +120,7 @@ pub(super) async fn read_only(client: &Client) -> Result<Vec<Finding>, AdminErro
 }
 
 /// The difference between the clocks of the server and of this machine, beyond what the round trip explains.
-pub(super) async fn clock(client: &Client) -> Result<Vec<Finding>, AdminError> {
+pub(super) async fn clock(client: &Client) -> Result<Vec<Finding>> {
     // Prepared beforehand, so that only the round trip of the query is measured.
     let statement = client.prepare(CLOCK.as_str()).await?;
     let before = clock::now();
@@ -140,10 +140,7 @@ pub(super) async fn clock(client: &Client) -> Result<Vec<Finding>, AdminError> {
 }
 
 /// What a connection pooler drops.
-pub(super) async fn pooler(
-    settings: &DatabaseSettings,
-    patience: Duration,
-) -> Result<Vec<Finding>, AdminError> {
+pub(super) async fn pooler(settings: &DatabaseSettings, patience: Duration) -> Result<Vec<Finding>> {
     if settings.url == settings.direct_url {
         return Ok(Vec::new());
     }
@@ -164,7 +161,7 @@ pub(super) async fn pooler(
 const MANY: i64 = 80;
 const TOO_MANY: i64 = 95;
 
-pub(super) async fn connections(client: &Client) -> Result<Vec<Finding>, AdminError> {
+pub(super) async fn connections(client: &Client) -> Result<Vec<Finding>> {
     let row = client.query_one(CONNECTIONS.as_str(), &[]).await?;
     let (open, most): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
     let (sees_all, user): (bool, String) = (row.try_get(2)?, row.try_get(3)?);
@@ -186,7 +183,7 @@ pub(super) async fn connections(client: &Client) -> Result<Vec<Finding>, AdminEr
 }
 
 /// Transactions that have been open for at least `age`. They keep removed rows from being reused.
-pub(super) async fn transactions(client: &Client, age: Duration) -> Result<Vec<Finding>, AdminError> {
+pub(super) async fn transactions(client: &Client, age: Duration) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for row in client.query(TRANSACTIONS.as_str(), &[&age.as_secs_f64()]).await? {
         let (pid, user, name): (i32, String, String) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
@@ -209,11 +206,7 @@ pub(super) async fn transactions(client: &Client, age: Duration) -> Result<Vec<F
 
 /// A replica that lags behind further than ingest accepts. The heartbeat is written only while an ingest runs; a replica that has
 /// the newest one is complete.
-pub(super) async fn replica_lag(
-    primary: &Client,
-    replica: &Client,
-    limit: Duration,
-) -> Result<Vec<Finding>, AdminError> {
+pub(super) async fn replica_lag(primary: &Client, replica: &Client, limit: Duration) -> Result<Vec<Finding>> {
     // In this order, so that a heartbeat that is written meanwhile is not missed on the replica.
     let newest = primary.query_one(HEARTBEAT.as_str(), &[]).await?;
     let shown = replica.query_one(HEARTBEAT.as_str(), &[]).await?;

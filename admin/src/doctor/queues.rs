@@ -1,7 +1,7 @@
 //! The queues: that they exist with the arguments that the programs declare, are consumed, and neither full nor dead-lettering.
 
 use super::Finding;
-use crate::AdminError;
+use crate::Result;
 use common::broker::{OperatorConnection, QueueArguments};
 use common::settings::BrokerSettings;
 
@@ -9,10 +9,7 @@ use common::settings::BrokerSettings;
 const FILLING: u64 = 50;
 const ALMOST_FULL: u64 = 90;
 
-pub(super) async fn check(
-    broker: &OperatorConnection,
-    settings: &BrokerSettings,
-) -> Result<Vec<Finding>, AdminError> {
+pub(super) async fn check(broker: &OperatorConnection, settings: &BrokerSettings) -> Result<Vec<Finding>> {
     let compared = broker.compare(settings).await?;
     Ok(compared.iter().flat_map(|queue| of_queue(queue, settings.max_length)).collect())
 }

@@ -1,7 +1,7 @@
 //! The privileges of the programs' roles.
 
 use super::Finding;
-use crate::AdminError;
+use crate::Result;
 use crate::roles::{ObjectKind, Program, RolePrefix, objects};
 use tokio_postgres::Client;
 
@@ -64,7 +64,7 @@ fn needed(prefix: &RolePrefix) -> Vec<Needed> {
     all
 }
 
-pub(super) async fn check(client: &Client, prefix: &RolePrefix) -> Result<Vec<Finding>, AdminError> {
+pub(super) async fn check(client: &Client, prefix: &RolePrefix) -> Result<Vec<Finding>> {
     let roles: Vec<String> = Program::ALL.into_iter().map(|program| prefix.role(program)).collect();
     let rows = client.query(EXISTING.as_str(), &[&roles]).await?;
     let existing: Vec<String> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;

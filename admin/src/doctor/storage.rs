@@ -1,7 +1,7 @@
 //! What makes the files of Postgres grow, and statistics of the planner that are missing.
 
 use super::Finding;
-use crate::AdminError;
+use crate::Result;
 use tokio_postgres::Client;
 
 common::statements! {
@@ -29,7 +29,7 @@ common::statements! {
 const WAL_MAX: i64 = 10 << 30;
 
 /// Slots that keep WAL for a standby which does not read it.
-pub(super) async fn replication_slots(client: &Client) -> Result<Vec<Finding>, AdminError> {
+pub(super) async fn replication_slots(client: &Client) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for row in client.query(SLOTS.as_str(), &[]).await? {
         let (name, is_active): (String, bool) = (row.try_get(0)?, row.try_get(1)?);
@@ -53,7 +53,7 @@ pub(super) async fn replication_slots(client: &Client) -> Result<Vec<Finding>, A
 }
 
 /// Tables with many dead rows.
-pub(super) async fn vacuum(client: &Client) -> Result<Vec<Finding>, AdminError> {
+pub(super) async fn vacuum(client: &Client) -> Result<Vec<Finding>> {
     let rows = client.query(DEAD_ROWS.as_str(), &[]).await?;
     let of = |row: &tokio_postgres::Row| {
         let (table, live, dead): (String, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
@@ -66,7 +66,7 @@ pub(super) async fn vacuum(client: &Client) -> Result<Vec<Finding>, AdminError> 
 }
 
 /// Tables with data that were never analyzed.
-pub(super) async fn statistics(client: &Client) -> Result<Vec<Finding>, AdminError> {
+pub(super) async fn statistics(client: &Client) -> Result<Vec<Finding>> {
     let rows = client.query(NEVER_ANALYZED.as_str(), &[]).await?;
     let of = |row: &tokio_postgres::Row| {
         let table: String = row.try_get(0)?;

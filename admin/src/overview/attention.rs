@@ -3,7 +3,7 @@
 use super::{ActivityMinute, QueueState, last_hour, queue_states};
 use crate::queues::waiting_since;
 use crate::tenants::{self, Pressure};
-use crate::{AdminError, store};
+use crate::{Result, store};
 use chrono::{DateTime, TimeDelta, Utc};
 use common::broker::Queue;
 use common::clock;
@@ -107,7 +107,7 @@ pub fn agency_attention(hour: &[ActivityMinute]) -> Vec<AgencyAttention> {
 }
 
 /// What needs the attention of operators now. Reads a few rows, and does not ask the broker.
-pub async fn attention(client: &Client) -> Result<Vec<Attention>, AdminError> {
+pub async fn attention(client: &Client) -> Result<Vec<Attention>> {
     let seen = Seen {
         now: clock::database_now(),
         queues: queue_states(client).await?,

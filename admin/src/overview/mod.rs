@@ -6,7 +6,7 @@
 mod attention;
 
 pub use crate::store::activity::{ActivityMinute, QueueState};
-use crate::{AdminError, store};
+use crate::{Result, store};
 pub use attention::{AgencyAttention, Attention, RECEIVERS_PAGE, RECENT, agency_attention, attention};
 pub(crate) use attention::{TIMED_OUT_SECTION, timed_out_requests};
 use chrono::{DateTime, DurationRound as _, TimeDelta, Utc};
@@ -29,7 +29,7 @@ pub struct QueueLengths {
 }
 
 /// The minutes of the last hour, the current one last, of a tenant or of all together.
-pub async fn last_hour(client: &Client, tenant: Option<TenantId>) -> Result<Vec<ActivityMinute>, AdminError> {
+pub async fn last_hour(client: &Client, tenant: Option<TenantId>) -> Result<Vec<ActivityMinute>> {
     let first = first_minute(clock::database_now());
     let counted = store::activity::minutes(client, tenant.map_or_else(Uuid::nil, |id| id.0), first).await?;
     let of = |at: DateTime<Utc>| counted.iter().find(|minute| minute.at == at).copied();
@@ -39,7 +39,7 @@ pub async fn last_hour(client: &Client, tenant: Option<TenantId>) -> Result<Vec<
 }
 
 /// The lengths of the queues in the last hour.
-pub async fn queue_lengths(client: &Client) -> Result<Vec<QueueLengths>, AdminError> {
+pub async fn queue_lengths(client: &Client) -> Result<Vec<QueueLengths>> {
     let first = first_minute(clock::database_now());
     let mut all = Vec::new();
     for queue in Queue::CONSUMED {
@@ -51,7 +51,7 @@ pub async fn queue_lengths(client: &Client) -> Result<Vec<QueueLengths>, AdminEr
 }
 
 /// What the programs saw of the queues last, without asking the broker.
-pub async fn queue_states(client: &Client) -> Result<Vec<QueueState>, AdminError> {
+pub async fn queue_states(client: &Client) -> Result<Vec<QueueState>> {
     store::activity::queue_states(client).await
 }
 

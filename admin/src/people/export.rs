@@ -5,7 +5,7 @@ use super::{Person, PersonParameters, parse};
 use crate::audit::{Actor, AuditAction, record};
 use crate::store::{people, person_tables};
 use crate::transact;
-use crate::{AdminError, secrets};
+use crate::{AdminError, Result, secrets};
 use chrono::{DateTime, TimeDelta, Utc};
 use common::broker::OperatorConnection;
 use common::clock;
@@ -49,7 +49,7 @@ pub async fn export(
     broker: &OperatorConnection,
     slug: &str,
     id: &str,
-) -> Result<PersonExport, AdminError> {
+) -> Result<PersonExport> {
     let (tenant, id) = parse(&*client, slug, id).await?;
     let read = async |tx: &Transaction<'_>| {
         let mut person = Person::find(tx, (slug, tenant), id, DateTime::UNIX_EPOCH, usize::MAX).await?;

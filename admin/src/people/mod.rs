@@ -10,7 +10,7 @@ mod export;
 use crate::store::people::{self, FoundPerson};
 pub(crate) use crate::store::people::{OwnIdentity, Person};
 use crate::store::person_tables::PersonKeys;
-use crate::{AdminError, tenants};
+use crate::{AdminError, Result, tenants};
 use chrono::{DateTime, Utc};
 use common::erasure::{ErasureKey, IdentityHash, PersonIdentity};
 use common::model::{ClientId, TenantId};
@@ -34,7 +34,7 @@ impl Person {
         client: ClientId,
         from: DateTime<Utc>,
         max_leads: usize,
-    ) -> Result<Self, AdminError> {
+    ) -> Result<Self> {
         let found = people::find(on, tenant, client).await?;
         let not_found = || AdminError::ClientNotFound { client: client.to_string(), tenant: slug.to_owned() };
         let FoundPerson { is_company, mut identities, account, created_at } = found.ok_or_else(not_found)?;
@@ -181,7 +181,7 @@ impl<'p> PersonParameters<'p> {
 }
 
 /// The tenant of a slug, and the id of a client. An id of another form counts as unknown.
-async fn parse(on: &impl GenericClient, slug: &str, id: &str) -> Result<(TenantId, ClientId), AdminError> {
+async fn parse(on: &impl GenericClient, slug: &str, id: &str) -> Result<(TenantId, ClientId)> {
     let tenant = tenants::find(on, slug).await?;
     let not_found = || AdminError::ClientNotFound { client: id.to_owned(), tenant: slug.to_owned() };
     Ok((tenant, ClientId::parse(id).ok_or_else(not_found)?))

@@ -5,7 +5,7 @@ mod webhooks;
 
 use crate::audit::{Actor, AuditAction, end_recorded, record_before};
 use crate::overview::QueueState;
-use crate::{AdminError, Observer, ProgressStep, Steps, store};
+use crate::{AdminError, Observer, ProgressStep, Result, Steps, store};
 use chrono::{DateTime, Utc};
 use common::broker::{DeadLetterAction, DeadLetterScan, MessageKeys, OperatorConnection, Queue, QueueStatus};
 use common::clock;
@@ -63,7 +63,7 @@ pub struct DropReport {
 }
 
 /// The queues and their dead-letter queues.
-pub async fn list(broker: &OperatorConnection) -> Result<Vec<QueueView>, AdminError> {
+pub async fn list(broker: &OperatorConnection) -> Result<Vec<QueueView>> {
     Ok(broker.queues().await?.into_iter().map(QueueView::from).collect())
 }
 
@@ -73,7 +73,7 @@ pub async fn dead_letters(
     queue: Queue,
     limit: u32,
     master_keys: Option<&MasterKeys>,
-) -> Result<Vec<DeadLetterView>, AdminError> {
+) -> Result<Vec<DeadLetterView>> {
     let keys = master_keys.map(|masters| MessageKeys::new(masters, broker.prefix()));
     let name = broker.queue_name(queue);
     let mut scan = broker.scan_dead_letters(queue, Some(limit)).await?;
@@ -100,7 +100,7 @@ pub async fn requeue(
     queue: Queue,
     limit: Option<u32>,
     observer: &mut impl Observer,
-) -> Result<RequeueReport, AdminError> {
+) -> Result<RequeueReport> {
     let mut scan = broker.scan_dead_letters(queue, limit).await?;
     let (action, target) = (AuditAction::RequeueDeadLetters, queue.as_str());
     database.step(async |client| record_before(client, actor, action, target, None).await).await?;
@@ -134,7 +134,7 @@ impl std::fmt::Debug for DeadLetterDrop<'_> {
 
 impl<'b> DeadLetterDrop<'b> {
     /// Selects the dead letters that the queue holds now; [`run`](Self::run) drops them.
-    pub async fn prepare(broker: &'b OperatorConnection, queue: Queue) -> Result<Self, AdminError> {
+    pub async fn prepare(broker: &'b OperatorConnection, queue: Queue) -> Result<Self> {
         Ok(Self { scan: broker.scan_dead_letters(queue, None).await?, queue })
     }
 
@@ -149,7 +149,7 @@ impl<'b> DeadLetterDrop<'b> {
         database: &mut impl Steps,
         actor: &Actor,
         observer: &mut impl Observer,
-    ) -> Result<DropReport, AdminError> {
+    ) -> Result<DropReport> {
         let (action, target) = (AuditAction::DropDeadLetters, self.queue.as_str());
         database.step(async |client| record_before(client, actor, action, target, None).await).await?;
         observer.begin(ProgressStep::DropDeadLetters, self.count().into());
@@ -173,7 +173,7 @@ pub(crate) fn waiting_since(state: &QueueState, now: DateTime<Utc>) -> Option<Da
 }
 
 /// Adds to queues since when, at the longest, their oldest message has waited.
-pub async fn add_ages(client: &Client, queues: &mut [QueueView]) -> Result<(), AdminError> {
+pub async fn add_ages(client: &Client, queues: &mut [QueueView]) -> Result<()> {
     let (states, now) = (store::activity::queue_states(client).await?, clock::database_now());
     for queue in queues {
         let state = states.iter().find(|state| state.queue.as_str() == queue.name);

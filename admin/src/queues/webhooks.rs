@@ -4,7 +4,7 @@
 use super::RequeueReport;
 use crate::audit::{Actor, AuditAction, end_recorded, record_before};
 use crate::store::delivery_changes;
-use crate::{AdminError, Observer, ProgressStep, Steps, transact};
+use crate::{Observer, ProgressStep, Result, Steps, transact};
 use common::broker::{DeadLetter, DeadLetterAction, OperatorConnection, Queue};
 use common::message::DeliveryMeta;
 use common::model::{DeliveryState, TenantId};
@@ -20,7 +20,7 @@ pub async fn requeue_webhooks(
     broker: &OperatorConnection,
     limit: Option<u32>,
     observer: &mut impl Observer,
-) -> Result<RequeueReport, AdminError> {
+) -> Result<RequeueReport> {
     let mut scan = broker.scan_dead_letters(Queue::Webhooks, limit).await?;
     let (action, target) = (AuditAction::RequeueDeadLetters, Queue::Webhooks.as_str());
     database.step(async |client| record_before(client, actor, action, target, None).await).await?;

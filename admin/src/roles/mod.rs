@@ -6,8 +6,8 @@ mod definition;
 pub use broker::{BrokerPermissions, BrokerUser, permissions as broker_permissions};
 pub use definition::{Object, ObjectKind, Program, objects};
 
-use crate::AdminError;
 use crate::store::roles as store;
+use crate::{AdminError, Result};
 use serde::Serialize;
 use tokio_postgres::GenericClient;
 
@@ -34,7 +34,7 @@ pub struct Grant {
 
 impl RolePrefix {
     /// Parses a prefix.
-    pub fn parse(text: &str) -> Result<Self, AdminError> {
+    pub fn parse(text: &str) -> Result<Self> {
         let is_plain = text.starts_with(|c: char| c.is_ascii_lowercase())
             && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
         if !is_plain || text.len() > PREFIX_MAX {
@@ -74,10 +74,7 @@ pub fn grants(prefix: &RolePrefix) -> Vec<Grant> {
 /// Creates the roles that do not exist, which cannot log in, and gives all of them exactly the privileges of the definition in
 /// this database. Returns the names of the roles. The schema must have been migrated. In one transaction, so that running programs
 /// never lack a privilege.
-pub(crate) async fn apply(
-    client: &impl GenericClient,
-    prefix: &RolePrefix,
-) -> Result<Vec<String>, AdminError> {
+pub(crate) async fn apply(client: &impl GenericClient, prefix: &RolePrefix) -> Result<Vec<String>> {
     let roles: Vec<String> = Program::ALL.into_iter().map(|program| prefix.role(program)).collect();
     for role in store::missing(client, &roles).await? {
         store::create(client, &role).await.map_err(|source| AdminError::RoleNotCreated { role, source })?;

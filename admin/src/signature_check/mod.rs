@@ -9,7 +9,7 @@ mod mistakes;
 mod steps;
 
 use crate::refusals::RefusedRequest;
-use crate::{AdminError, store};
+use crate::{Result, store};
 use chrono::{DateTime, Utc};
 use common::clock;
 use common::model::{KeyPrefix, TenantId};
@@ -39,7 +39,7 @@ pub async fn check(
     tenant: TenantId,
     request: &CheckedRequest,
     refused: Option<&RefusedRequest>,
-) -> Result<SignatureReport, AdminError> {
+) -> Result<SignatureReport> {
     let key = match KeyPrefix::parse(&request.key) {
         Some(prefix) => store::api_keys::sealed(client, prefix.as_str()).await?,
         None => None,

@@ -1,7 +1,7 @@
 //! The last minutes: counts, lengths of queues, and what waits longest.
 
 use super::{all, exactly_one};
-use crate::AdminError;
+use crate::Result;
 use chrono::{DateTime, Utc};
 use common::broker::Queue;
 use tokio_postgres::{Client, Row};
@@ -76,7 +76,7 @@ pub(crate) async fn minutes(
     client: &Client,
     tenant: Uuid,
     first: DateTime<Utc>,
-) -> Result<Vec<ActivityMinute>, AdminError> {
+) -> Result<Vec<ActivityMinute>> {
     all(client, MINUTES, &[&tenant, &first], minute).await
 }
 
@@ -85,13 +85,13 @@ pub(crate) async fn lengths(
     client: &Client,
     queue: Queue,
     first: DateTime<Utc>,
-) -> Result<Vec<(DateTime<Utc>, i64)>, AdminError> {
+) -> Result<Vec<(DateTime<Utc>, i64)>> {
     let read = |row: &Row| Ok((row.try_get("minute")?, row.try_get("ready")?));
     all(client, LENGTHS, &[&queue.as_str(), &first], read).await
 }
 
 /// What the programs saw of the queues last. A queue that nobody has looked at is missing.
-pub(crate) async fn queue_states(client: &Client) -> Result<Vec<QueueState>, AdminError> {
+pub(crate) async fn queue_states(client: &Client) -> Result<Vec<QueueState>> {
     let names = Queue::CONSUMED.map(Queue::as_str);
     let states = all(client, STATES, &[&names.as_slice()], queue_state).await?;
     Ok(states.into_iter().flatten().collect())
@@ -99,21 +99,21 @@ pub(crate) async fn queue_states(client: &Client) -> Result<Vec<QueueState>, Adm
 
 /// When the delivery that is due the longest was due, or the next one will be; of the first 10,000 subscriptions with pending
 /// deliveries, without paused ones.
-pub(crate) async fn oldest_due(client: &Client) -> Result<Option<DateTime<Utc>>, AdminError> {
+pub(crate) async fn oldest_due(client: &Client) -> Result<Option<DateTime<Utc>>> {
     Ok(exactly_one(client, OLDEST_DUE, &[]).await?.try_get("due")?)
 }
 
 /// When the oldest event that is not fanned out was created.
-pub(crate) async fn oldest_pending(client: &Client) -> Result<Option<DateTime<Utc>>, AdminError> {
+pub(crate) async fn oldest_pending(client: &Client) -> Result<Option<DateTime<Utc>>> {
     Ok(exactly_one(client, OLDEST_PENDING, &[]).await?.try_get("created_at")?)
 }
 
 /// The number of dead-lettered deliveries, counted up to 1,001.
-pub(crate) async fn dead(client: &Client) -> Result<i64, AdminError> {
+pub(crate) async fn dead(client: &Client) -> Result<i64> {
     Ok(exactly_one(client, DEAD, &[]).await?.try_get(0)?)
 }
 
-fn minute(row: &Row) -> Result<ActivityMinute, AdminError> {
+fn minute(row: &Row) -> Result<ActivityMinute> {
     Ok(ActivityMinute {
         at: row.try_get("minute")?,
         accepted: row.try_get("accepted")?,
@@ -126,7 +126,7 @@ fn minute(row: &Row) -> Result<ActivityMinute, AdminError> {
     })
 }
 
-fn queue_state(row: &Row) -> Result<Option<QueueState>, AdminError> {
+fn queue_state(row: &Row) -> Result<Option<QueueState>> {
     let name: &str = row.try_get("queue")?;
     let Some(queue) = Queue::ALL.into_iter().find(|queue| queue.as_str() == name) else { return Ok(None) };
     Ok(Some(QueueState {

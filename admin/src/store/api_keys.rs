@@ -4,7 +4,7 @@ use super::sealed_values::{Columns, SealedRow, SealedValue, count_rewrapped};
 use super::secret_uses::{SecretUse, UseRow};
 use super::{all, execute, exists, newest, one};
 use crate::input::{KeyScopes, Name, Origin, duration};
-use crate::{AdminError, Newest};
+use crate::{Newest, Result};
 use chrono::{DateTime, Utc};
 use common::clock;
 use common::model::TenantId;
@@ -184,7 +184,7 @@ pub(crate) async fn create(
     new: &NewKey,
     row: &KeyRow<'_>,
     bound: Bound,
-) -> Result<bool, AdminError> {
+) -> Result<bool> {
     let (name, scopes) = (new.name.as_str(), new.scopes.names());
     let origin = new.origin.as_ref().map(Origin::as_str);
     let KeyRow { prefix, sealed, created_at, expires_at } = row;
@@ -194,12 +194,12 @@ pub(crate) async fn create(
     Ok(execute(tx, CREATE, &parameters).await? == 1)
 }
 
-pub(crate) async fn is_revoked(tx: &Transaction<'_>, prefix: &str) -> Result<bool, AdminError> {
+pub(crate) async fn is_revoked(tx: &Transaction<'_>, prefix: &str) -> Result<bool> {
     exists(tx, IS_REVOKED, &[&prefix]).await
 }
 
 /// Whether the tenant has such a key that is neither revoked nor expired.
-pub(crate) async fn is_active(client: &Client, tenant: TenantId, prefix: &str) -> Result<bool, AdminError> {
+pub(crate) async fn is_active(client: &Client, tenant: TenantId, prefix: &str) -> Result<bool> {
     exists(client, IS_ACTIVE, &[&tenant.0, &prefix, &clock::database_now()]).await
 }
 
@@ -208,22 +208,22 @@ pub(crate) async fn set_scopes(
     tx: &Transaction<'_>,
     prefix: &str,
     scopes: &KeyScopes,
-) -> Result<Option<TenantId>, AdminError> {
+) -> Result<Option<TenantId>> {
     one(tx, SET_SCOPES, &[&prefix, &scopes.names()], tenant_id).await
 }
 
 /// The tenant of the key; `None` if no key has the prefix.
-pub(crate) async fn revoke(tx: &Transaction<'_>, prefix: &str) -> Result<Option<TenantId>, AdminError> {
+pub(crate) async fn revoke(tx: &Transaction<'_>, prefix: &str) -> Result<Option<TenantId>> {
     one(tx, REVOKE, &[&prefix, &clock::database_now()], tenant_id).await
 }
 
 /// The tenant of a key.
-pub(crate) async fn tenant(on: &impl GenericClient, prefix: &str) -> Result<Option<TenantId>, AdminError> {
+pub(crate) async fn tenant(on: &impl GenericClient, prefix: &str) -> Result<Option<TenantId>> {
     one(on, TENANT, &[&prefix], tenant_id).await
 }
 
 /// The key with its sealed secrets.
-pub(crate) async fn sealed(client: &Client, prefix: &str) -> Result<Option<SealedKey>, AdminError> {
+pub(crate) async fn sealed(client: &Client, prefix: &str) -> Result<Option<SealedKey>> {
     one(client, SEALED, &[&prefix], |row| {
         let old: Option<Vec<u8>> = row.try_get("old_secret_sealed")?;
         Ok(SealedKey {
@@ -245,25 +245,21 @@ pub(crate) async fn rotate_secret(
     sealed: &[u8],
     (until, replace): (Option<DateTime<Utc>>, bool),
     now: DateTime<Utc>,
-) -> Result<bool, AdminError> {
+) -> Result<bool> {
     Ok(execute(tx, ROTATE_SECRET, &[&prefix, &sealed, &until, &now, &replace]).await? > 0)
 }
 
 /// When the old secret of a key that is not revoked ends.
-pub(crate) async fn overlap(tx: &Transaction<'_>, prefix: &str) -> Result<Option<DateTime<Utc>>, AdminError> {
+pub(crate) async fn overlap(tx: &Transaction<'_>, prefix: &str) -> Result<Option<DateTime<Utc>>> {
     one(tx, OVERLAP, &[&prefix], |row| Ok(row.try_get("old_secret_until")?)).await
 }
 
 /// Deletes the old secret. The tenant of the key; `None` if no key has the prefix.
-pub(crate) async fn end_overlap(tx: &Transaction<'_>, prefix: &str) -> Result<Option<TenantId>, AdminError> {
+pub(crate) async fn end_overlap(tx: &Transaction<'_>, prefix: &str) -> Result<Option<TenantId>> {
     one(tx, END_OVERLAP, &[&prefix], tenant_id).await
 }
 
-pub(crate) async fn find(
-    on: &impl GenericClient,
-    prefix: &str,
-    now: DateTime<Utc>,
-) -> Result<Option<Key>, AdminError> {
+pub(crate) async fn find(on: &impl GenericClient, prefix: &str, now: DateTime<Utc>) -> Result<Option<Key>> {
     one(on, FIND, &[&prefix], |row| key(row, now)).await
 }
 
@@ -273,7 +269,7 @@ pub(crate) async fn list(
     tenant: TenantId,
     (is_revoked, before): (Option<bool>, Option<&str>),
     limit: u32,
-) -> Result<Newest<Key>, AdminError> {
+) -> Result<Newest<Key>> {
     let now = clock::database_now();
     let parameters: super::Parameters<'_> = &[&tenant.0, &is_revoked, &before.unwrap_or_default()];
     newest(client, LIST, parameters, limit, |row| key(row, now)).await
@@ -284,7 +280,7 @@ pub(crate) async fn page_to_rewrap(
     client: &Client,
     (tenant, prefix): (TenantId, &str),
     header: &[u8],
-) -> Result<Vec<SealedRow>, AdminError> {
+) -> Result<Vec<SealedRow>> {
     let read = |row: &Row| {
         let (tenant, prefix): (_, String) = (TenantId(row.try_get("tenant_id")?), row.try_get("prefix")?);
         let binding = api_key_binding(tenant, &prefix);
@@ -298,18 +294,18 @@ pub(crate) async fn page_to_rewrap(
 }
 
 /// Replaces sealed values, and returns how many.
-pub(crate) async fn rewrap(tx: &Transaction<'_>, rows: &[SealedRow]) -> Result<u64, AdminError> {
+pub(crate) async fn rewrap(tx: &Transaction<'_>, rows: &[SealedRow]) -> Result<u64> {
     let tenants: Vec<_> = rows.iter().map(|row| row.tenant.0).collect();
     let prefixes: Vec<_> = rows.iter().map(|row| row.name.as_str()).collect();
     let [secrets, old] = [0, 1].map(|column| Columns::of(rows, column));
     count_rewrapped(tx, REWRAP, &[&tenants, &prefixes, &secrets.was, &secrets.now, &old.was, &old.now]).await
 }
 
-fn tenant_id(row: &Row) -> Result<TenantId, AdminError> {
+fn tenant_id(row: &Row) -> Result<TenantId> {
     Ok(TenantId(row.try_get("tenant_id")?))
 }
 
-fn key(row: &Row, now: DateTime<Utc>) -> Result<Key, AdminError> {
+fn key(row: &Row, now: DateTime<Utc>) -> Result<Key> {
     let time = |column| row.try_get::<_, Option<DateTime<Utc>>>(column);
     let created_at: DateTime<Utc> = row.try_get("created_at")?;
     let secret_created_at = time("secret_created_at")?.unwrap_or(created_at);

@@ -1,7 +1,7 @@
 //! Records of operators' actions.
 
 use super::execute;
-use crate::{AdminError, Newest};
+use crate::{Newest, Result};
 use chrono::{DateTime, TimeZone as _, Utc};
 use common::clock;
 use common::model::{TenantId, searchable};
@@ -96,7 +96,7 @@ pub(crate) async fn add(
     (who, interface): (&str, &str),
     (action, target): (&str, &str),
     tenant: Option<TenantId>,
-) -> Result<(), AdminError> {
+) -> Result<()> {
     let tenant = tenant.map_or_else(Uuid::nil, |tenant| tenant.0);
     let parameters: [&(dyn ToSql + Sync); 7] = [&tenant, &id, &time(id), &who, &interface, &action, &target];
     execute(on, ADD, &parameters).await?;
@@ -109,7 +109,7 @@ pub(crate) async fn newest(
     tenant: Option<TenantId>,
     filter: &AuditFilter,
     limit: u32,
-) -> Result<Newest<AuditRecord>, AdminError> {
+) -> Result<Newest<AuditRecord>> {
     let (from, to) = filter.ids();
     // An empty text begins every action, and is in every name.
     let (action, who) =
@@ -122,7 +122,7 @@ pub(crate) async fn newest(
     }
 }
 
-fn record(row: &Row) -> Result<AuditRecord, AdminError> {
+fn record(row: &Row) -> Result<AuditRecord> {
     Ok(AuditRecord {
         id: row.try_get("audit_id")?,
         at: row.try_get("at")?,

@@ -1,9 +1,9 @@
 //! Sign-in to the settings area: links, sessions, and sign-ins by OpenID Connect that began a session. And forms that were sent.
 
 use super::{all, execute, exists, one};
-use crate::AdminError;
 use crate::identity::{FormResult, Role, SentForm, Session, SignInMethod, SignedInIdentity, TokenHash};
 use crate::input::Name;
+use crate::{AdminError, Result};
 use chrono::{DateTime, Utc};
 use common::model::TenantId;
 use tokio_postgres::types::ToSql;
@@ -91,7 +91,7 @@ pub(crate) async fn create_link(
     (identity, method): (&SignedInIdentity, SignInMethod),
     created_at: DateTime<Utc>,
     expires_at: DateTime<Utc>,
-) -> Result<(), AdminError> {
+) -> Result<()> {
     let (role, tenant, person) =
         (identity.role.as_str(), stored_tenant(identity.tenant), identity.person.as_str());
     let (hash, method) = (hash.as_bytes(), method.as_str());
@@ -99,11 +99,7 @@ pub(crate) async fn create_link(
     Ok(())
 }
 
-pub(crate) async fn is_link_valid(
-    client: &Client,
-    hash: &TokenHash,
-    now: DateTime<Utc>,
-) -> Result<bool, AdminError> {
+pub(crate) async fn is_link_valid(client: &Client, hash: &TokenHash, now: DateTime<Utc>) -> Result<bool> {
     exists(client, IS_LINK_VALID, &[&hash.as_bytes(), &now]).await
 }
 
@@ -112,23 +108,23 @@ pub(crate) async fn use_up_link(
     tx: &Transaction<'_>,
     hash: &TokenHash,
     now: DateTime<Utc>,
-) -> Result<Option<(SignedInIdentity, SignInMethod)>, AdminError> {
+) -> Result<Option<(SignedInIdentity, SignInMethod)>> {
     let found = |row: &Row| Ok((identity(row)?, method(row)?));
     one(tx, USE_UP_LINK, &[&hash.as_bytes(), &now], found).await
 }
 
-pub(crate) async fn remove_expired_links(tx: &Transaction<'_>, now: DateTime<Utc>) -> Result<(), AdminError> {
+pub(crate) async fn remove_expired_links(tx: &Transaction<'_>, now: DateTime<Utc>) -> Result<()> {
     execute(tx, REMOVE_EXPIRED_LINKS, &[&now]).await?;
     Ok(())
 }
 
 /// Deletes the links for partners of a tenant. Returns how many.
-pub(crate) async fn remove_partner_links(tx: &Transaction<'_>, tenant: TenantId) -> Result<u64, AdminError> {
+pub(crate) async fn remove_partner_links(tx: &Transaction<'_>, tenant: TenantId) -> Result<u64> {
     execute(tx, REMOVE_OF_PARTNERS, &[&tenant.0]).await
 }
 
 /// The way to sign in, in a row of links or sessions.
-fn method(row: &Row) -> Result<SignInMethod, AdminError> {
+fn method(row: &Row) -> Result<SignInMethod> {
     let method: &str = row.try_get("method")?;
     SignInMethod::parse(method)
         .ok_or_else(|| AdminError::Unreadable(format!("unknown way to sign in {method:?}")))
@@ -140,7 +136,7 @@ fn stored_tenant(tenant: Option<TenantId>) -> Uuid {
 }
 
 /// The identity in a row of links or sessions.
-fn identity(row: &Row) -> Result<SignedInIdentity, AdminError> {
+fn identity(row: &Row) -> Result<SignedInIdentity> {
     let role: &str = row.try_get("role")?;
     let unknown = || AdminError::Unreadable(format!("unknown role {role:?}"));
     Ok(SignedInIdentity {
@@ -156,7 +152,7 @@ pub(crate) async fn begin_session(
     (identity, method): (&SignedInIdentity, SignInMethod),
     created_at: DateTime<Utc>,
     expires_at: DateTime<Utc>,
-) -> Result<(), AdminError> {
+) -> Result<()> {
     let (role, tenant, person) =
         (identity.role.as_str(), stored_tenant(identity.tenant), identity.person.as_str());
     let (hash, method) = (hash.as_bytes(), method.as_str());
@@ -170,7 +166,7 @@ pub(crate) async fn find_session(
     hash: &TokenHash,
     now: DateTime<Utc>,
     idle_since: DateTime<Utc>,
-) -> Result<Option<Session>, AdminError> {
+) -> Result<Option<Session>> {
     let session = |row: &Row| {
         Ok(Session {
             identity: identity(row)?,
@@ -182,16 +178,12 @@ pub(crate) async fn find_session(
     one(client, FIND, &[&hash.as_bytes(), &now, &idle_since], session).await
 }
 
-pub(crate) async fn note_use(
-    client: &Client,
-    hash: &TokenHash,
-    now: DateTime<Utc>,
-) -> Result<(), AdminError> {
+pub(crate) async fn note_use(client: &Client, hash: &TokenHash, now: DateTime<Utc>) -> Result<()> {
     execute(client, NOTE_USE, &[&hash.as_bytes(), &now]).await?;
     Ok(())
 }
 
-pub(crate) async fn end_session(on: &impl GenericClient, hash: &TokenHash) -> Result<(), AdminError> {
+pub(crate) async fn end_session(on: &impl GenericClient, hash: &TokenHash) -> Result<()> {
     execute(on, END, &[&hash.as_bytes()]).await?;
     Ok(())
 }
@@ -202,37 +194,34 @@ pub(crate) async fn end_of_identity(
     people: &[String],
     identity: &SignedInIdentity,
     method: SignInMethod,
-) -> Result<(), AdminError> {
+) -> Result<()> {
     let (tenant, role) = (stored_tenant(identity.tenant), identity.role.as_str());
     execute(tx, END_ALL, &[&people, &role, &tenant, &method.as_str()]).await?;
     Ok(())
 }
 
 /// Ends the sessions of a tenant's partners. Returns how many.
-pub(crate) async fn end_of_partners(tx: &Transaction<'_>, tenant: TenantId) -> Result<u64, AdminError> {
+pub(crate) async fn end_of_partners(tx: &Transaction<'_>, tenant: TenantId) -> Result<u64> {
     execute(tx, END_OF_PARTNERS, &[&tenant.0]).await
 }
 
 /// The names of all people with sessions.
-pub(crate) async fn people(tx: &Transaction<'_>) -> Result<Vec<String>, AdminError> {
+pub(crate) async fn people(tx: &Transaction<'_>) -> Result<Vec<String>> {
     all(tx, PEOPLE, &[], |row| Ok(row.try_get("person")?)).await
 }
 
 /// Ends the sessions of people of these names. Returns how many.
-pub(crate) async fn end_of_people(tx: &Transaction<'_>, people: &[String]) -> Result<u64, AdminError> {
+pub(crate) async fn end_of_people(tx: &Transaction<'_>, people: &[String]) -> Result<u64> {
     execute(tx, END_OF_PEOPLE, &[&people]).await
 }
 
 /// Ends all sessions. Returns how many.
-pub(crate) async fn end_of_everybody(tx: &Transaction<'_>) -> Result<u64, AdminError> {
+pub(crate) async fn end_of_everybody(tx: &Transaction<'_>) -> Result<u64> {
     execute(tx, END_OF_EVERYBODY, &[]).await
 }
 
 /// Removes sessions that have expired, and what remains of their forms.
-pub(crate) async fn remove_expired_sessions(
-    tx: &Transaction<'_>,
-    now: DateTime<Utc>,
-) -> Result<(), AdminError> {
+pub(crate) async fn remove_expired_sessions(tx: &Transaction<'_>, now: DateTime<Utc>) -> Result<()> {
     execute(tx, REMOVE_EXPIRED_SESSIONS, &[&now]).await?;
     execute(tx, REMOVE_EXPIRED_FORMS, &[&now]).await?;
     Ok(())
@@ -244,7 +233,7 @@ pub(crate) async fn spend_form(
     form: &SentForm,
     FormResult { page, heading }: &FormResult,
     expires_at: DateTime<Utc>,
-) -> Result<bool, AdminError> {
+) -> Result<bool> {
     let tenant = stored_tenant(form.tenant);
     let parameters: [&(dyn ToSql + Sync); 6] =
         [&tenant, &form.id, &form.content_hash.as_slice(), page, heading, &expires_at];
@@ -252,16 +241,13 @@ pub(crate) async fn spend_form(
 }
 
 /// Forgets that a form was spent.
-pub(crate) async fn give_back_form(client: &Client, form: &SentForm) -> Result<(), AdminError> {
+pub(crate) async fn give_back_form(client: &Client, form: &SentForm) -> Result<()> {
     execute(client, GIVE_BACK_FORM, &[&stored_tenant(form.tenant), &form.id]).await?;
     Ok(())
 }
 
 /// What a form that was spent has led to, and whether it had the same content.
-pub(crate) async fn spent_form(
-    client: &Client,
-    form: &SentForm,
-) -> Result<Option<(bool, FormResult)>, AdminError> {
+pub(crate) async fn spent_form(client: &Client, form: &SentForm) -> Result<Option<(bool, FormResult)>> {
     let found = |row: &Row| {
         Ok((row.try_get(0)?, FormResult { page: row.try_get("page")?, heading: row.try_get("heading")? }))
     };
@@ -275,14 +261,11 @@ pub(crate) async fn spend_sign_in(
     tx: &Transaction<'_>,
     state: &TokenHash,
     expires_at: DateTime<Utc>,
-) -> Result<bool, AdminError> {
+) -> Result<bool> {
     Ok(execute(tx, SPEND_SIGN_IN, &[&state.as_bytes(), &expires_at]).await? == 1)
 }
 
-pub(crate) async fn remove_expired_sign_ins(
-    tx: &Transaction<'_>,
-    now: DateTime<Utc>,
-) -> Result<(), AdminError> {
+pub(crate) async fn remove_expired_sign_ins(tx: &Transaction<'_>, now: DateTime<Utc>) -> Result<()> {
     execute(tx, REMOVE_EXPIRED_SIGN_INS, &[&now]).await?;
     Ok(())
 }

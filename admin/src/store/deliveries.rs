@@ -1,7 +1,7 @@
 //! Deliveries and their attempts, as operators see them.
 
 use super::{all, newest, one};
-use crate::{AdminError, Newest};
+use crate::{AdminError, Newest, Result};
 use chrono::{DateTime, Utc};
 use common::clock;
 use common::model::{DeliveryState, TenantId};
@@ -212,7 +212,7 @@ pub(crate) async fn page(
     tenant: TenantId,
     selected: &Selected,
     limit: u32,
-) -> Result<(Vec<Delivery>, Option<Uuid>), AdminError> {
+) -> Result<(Vec<Delivery>, Option<Uuid>)> {
     let Selected { ids, subscription, state, event_type } = selected;
     let (page, end) = match state {
         Some(DeliveryState::DeadLettered) => (DEAD_PAGE, DEAD_PAGE_END),
@@ -231,11 +231,11 @@ pub(crate) async fn page(
 }
 
 /// A delivery without its attempts.
-pub(crate) async fn find(client: &Client, id: Uuid) -> Result<Option<Delivery>, AdminError> {
+pub(crate) async fn find(client: &Client, id: Uuid) -> Result<Option<Delivery>> {
     one(client, FIND, &[&id], delivery).await
 }
 
-pub(crate) async fn backlogs(client: &Client) -> Result<Vec<SubscriptionBacklog>, AdminError> {
+pub(crate) async fn backlogs(client: &Client) -> Result<Vec<SubscriptionBacklog>> {
     all(client, BACKLOGS, &[], backlog).await
 }
 
@@ -245,7 +245,7 @@ pub(crate) async fn load_attempts(
     tenant: TenantId,
     deliveries: &mut [Delivery],
     with_responses: bool,
-) -> Result<(), AdminError> {
+) -> Result<()> {
     let ids: Vec<Uuid> = deliveries.iter().map(|delivery| delivery.id).collect();
     let rows = client.query(ATTEMPTS.as_str(), &[&tenant.0, &ids, &with_responses]).await?;
     let mut attempts: HashMap<Uuid, Vec<Attempt>> = HashMap::new();
@@ -260,13 +260,13 @@ pub(crate) async fn load_attempts(
 }
 
 /// The state of a delivery in a row of deliveries.
-pub(super) fn state(row: &Row) -> Result<DeliveryState, AdminError> {
+pub(super) fn state(row: &Row) -> Result<DeliveryState> {
     let name: &str = row.try_get("state")?;
     let unknown = || AdminError::Unreadable(format!("unknown state of a delivery: {name:?}"));
     DeliveryState::parse(name).ok_or_else(unknown)
 }
 
-fn delivery(row: &Row) -> Result<Delivery, AdminError> {
+fn delivery(row: &Row) -> Result<Delivery> {
     let next_attempt: Option<DateTime<Utc>> = row.try_get("next_attempt_at")?;
     let last_at: Option<DateTime<Utc>> = row.try_get("last_at")?;
     let last = |at| {
@@ -293,7 +293,7 @@ fn delivery(row: &Row) -> Result<Delivery, AdminError> {
     })
 }
 
-fn attempt(row: &Row) -> Result<Attempt, AdminError> {
+fn attempt(row: &Row) -> Result<Attempt> {
     Ok(Attempt {
         at: row.try_get("at")?,
         status: row.try_get("status")?,
@@ -303,7 +303,7 @@ fn attempt(row: &Row) -> Result<Attempt, AdminError> {
     })
 }
 
-fn backlog(row: &Row) -> Result<SubscriptionBacklog, AdminError> {
+fn backlog(row: &Row) -> Result<SubscriptionBacklog> {
     let paused_at: Option<DateTime<Utc>> = row.try_get("paused_at")?;
     Ok(SubscriptionBacklog {
         tenant: row.try_get("slug")?,

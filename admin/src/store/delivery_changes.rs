@@ -1,7 +1,7 @@
 //! Changes of deliveries: replaying ended ones, dropping those of a removed subscription, and waking the dispatchers.
 
 use super::{all, execute, one};
-use crate::AdminError;
+use crate::Result;
 use common::model::{DeliveryState, TenantId};
 use tokio_postgres::{Client, Transaction};
 use uuid::Uuid;
@@ -49,11 +49,7 @@ common::statements! {
 const BATCH: i64 = 1_000;
 
 /// The state of a delivery.
-pub(crate) async fn state(
-    client: &Client,
-    tenant: TenantId,
-    id: Uuid,
-) -> Result<Option<DeliveryState>, AdminError> {
+pub(crate) async fn state(client: &Client, tenant: TenantId, id: Uuid) -> Result<Option<DeliveryState>> {
     one(client, STATE, &[&tenant.0, &id], super::deliveries::state).await
 }
 
@@ -64,7 +60,7 @@ pub(crate) async fn replay(
     tenant: TenantId,
     ids: &[Uuid],
     states: &[DeliveryState],
-) -> Result<Vec<Uuid>, AdminError> {
+) -> Result<Vec<Uuid>> {
     let states: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
     let replayed = all(tx, REPLAY, &[&tenant.0, &ids, &states], |row| Ok(row.try_get(0)?)).await?;
     if !replayed.is_empty() {
@@ -74,16 +70,12 @@ pub(crate) async fn replay(
 }
 
 /// Drops the next batch of a removed subscription's pending and dead-lettered deliveries, and returns their number.
-pub(crate) async fn drop_batch(
-    tx: &Transaction<'_>,
-    tenant: TenantId,
-    subscription: Uuid,
-) -> Result<u64, AdminError> {
+pub(crate) async fn drop_batch(tx: &Transaction<'_>, tenant: TenantId, subscription: Uuid) -> Result<u64> {
     execute(tx, DROP, &[&tenant.0, &subscription, &BATCH, &tenant.slot()]).await
 }
 
 /// Makes the dispatchers look for due deliveries as soon as `tx` commits, instead of at their next look.
-pub(crate) async fn wake_dispatchers(tx: &Transaction<'_>) -> Result<(), AdminError> {
+pub(crate) async fn wake_dispatchers(tx: &Transaction<'_>) -> Result<()> {
     execute(tx, WAKE_DISPATCHERS, &[]).await?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Look-ups by any id, in all tenants that are given.
 
 use super::{all, one};
-use crate::AdminError;
+use crate::Result;
 use chrono::{DateTime, Utc};
 use common::model::TenantId;
 use std::ops::Range;
@@ -130,11 +130,7 @@ pub(crate) struct FoundBooking {
 }
 
 /// The events with this id.
-pub(crate) async fn applied(
-    client: &Client,
-    tenants: &[Uuid],
-    event: &str,
-) -> Result<Vec<AppliedEvent>, AdminError> {
+pub(crate) async fn applied(client: &Client, tenants: &[Uuid], event: &str) -> Result<Vec<AppliedEvent>> {
     all(client, APPLIED, &[&tenants, &event], applied_event).await
 }
 
@@ -144,7 +140,7 @@ pub(crate) async fn applied_of_request(
     tenants: &[Uuid],
     times: &Range<DateTime<Utc>>,
     request: Uuid,
-) -> Result<Vec<AppliedEvent>, AdminError> {
+) -> Result<Vec<AppliedEvent>> {
     let parameters: super::Parameters<'_> = &[&tenants, &times.start, &times.end, &request];
     all(client, APPLIED_OF_REQUEST, parameters, applied_event).await
 }
@@ -154,16 +150,12 @@ pub(crate) async fn applied_of_trace(
     client: &Client,
     tenants: &[Uuid],
     trace: Uuid,
-) -> Result<Vec<AppliedEvent>, AdminError> {
+) -> Result<Vec<AppliedEvent>> {
     all(client, APPLIED_OF_TRACE, &[&tenants, &trace], applied_event).await
 }
 
 /// The outbound events with this id.
-pub(crate) async fn outbound(
-    client: &Client,
-    tenants: &[Uuid],
-    event: Uuid,
-) -> Result<Vec<OutboundEvent>, AdminError> {
+pub(crate) async fn outbound(client: &Client, tenants: &[Uuid], event: Uuid) -> Result<Vec<OutboundEvent>> {
     all(client, OUTBOUND, &[&tenants, &event], outbound_event).await
 }
 
@@ -172,17 +164,13 @@ pub(crate) async fn caused(
     client: &Client,
     cause: &AppliedEvent,
     ids: &Range<Uuid>,
-) -> Result<Vec<OutboundEvent>, AdminError> {
+) -> Result<Vec<OutboundEvent>> {
     let lead = cause.lead.map(|lead| lead.to_string());
     let parameters: super::Parameters<'_> = &[&cause.tenant.0, &ids.start, &ids.end, &cause.request, &lead];
     all(client, CAUSED, parameters, outbound_event).await
 }
 
-pub(crate) async fn lead(
-    client: &Client,
-    tenants: &[Uuid],
-    id: Uuid,
-) -> Result<Option<FoundLead>, AdminError> {
+pub(crate) async fn lead(client: &Client, tenants: &[Uuid], id: Uuid) -> Result<Option<FoundLead>> {
     Ok(all(client, LEAD, &[&tenants, &id], found_lead).await?.into_iter().next())
 }
 
@@ -191,15 +179,11 @@ pub(crate) async fn leads_by_number(
     client: &Client,
     tenants: &[Uuid],
     number: &str,
-) -> Result<Vec<FoundLead>, AdminError> {
+) -> Result<Vec<FoundLead>> {
     all(client, LEAD_BY_NUMBER, &[&tenants, &number], found_lead).await
 }
 
-pub(crate) async fn client(
-    client: &Client,
-    tenants: &[Uuid],
-    id: Uuid,
-) -> Result<Option<FoundClient>, AdminError> {
+pub(crate) async fn client(client: &Client, tenants: &[Uuid], id: Uuid) -> Result<Option<FoundClient>> {
     one(client, CLIENT, &[&tenants, &id], found_client).await
 }
 
@@ -208,7 +192,7 @@ pub(crate) async fn clients_by_email(
     client: &Client,
     tenants: &[Uuid],
     email: &str,
-) -> Result<Vec<FoundClient>, AdminError> {
+) -> Result<Vec<FoundClient>> {
     all(client, CLIENT_BY_EMAIL, &[&tenants, &email], found_client).await
 }
 
@@ -217,7 +201,7 @@ pub(crate) async fn bookings(
     client: &Client,
     tenants: &[Uuid],
     reference: &str,
-) -> Result<Vec<FoundBooking>, AdminError> {
+) -> Result<Vec<FoundBooking>> {
     let read = |row: &Row| {
         Ok(FoundBooking {
             tenant: TenantId(row.try_get("tenant_id")?),
@@ -230,7 +214,7 @@ pub(crate) async fn bookings(
     all(client, BOOKING, &[&tenants, &reference], read).await
 }
 
-fn applied_event(row: &Row) -> Result<AppliedEvent, AdminError> {
+fn applied_event(row: &Row) -> Result<AppliedEvent> {
     Ok(AppliedEvent {
         tenant: TenantId(row.try_get("tenant_id")?),
         id: row.try_get("event_id")?,
@@ -244,7 +228,7 @@ fn applied_event(row: &Row) -> Result<AppliedEvent, AdminError> {
     })
 }
 
-fn outbound_event(row: &Row) -> Result<OutboundEvent, AdminError> {
+fn outbound_event(row: &Row) -> Result<OutboundEvent> {
     Ok(OutboundEvent {
         tenant: TenantId(row.try_get("tenant_id")?),
         id: row.try_get("event_id")?,
@@ -254,7 +238,7 @@ fn outbound_event(row: &Row) -> Result<OutboundEvent, AdminError> {
     })
 }
 
-fn found_lead(row: &Row) -> Result<FoundLead, AdminError> {
+fn found_lead(row: &Row) -> Result<FoundLead> {
     Ok(FoundLead {
         tenant: TenantId(row.try_get("tenant_id")?),
         id: row.try_get("lead_id")?,
@@ -265,7 +249,7 @@ fn found_lead(row: &Row) -> Result<FoundLead, AdminError> {
     })
 }
 
-fn found_client(row: &Row) -> Result<FoundClient, AdminError> {
+fn found_client(row: &Row) -> Result<FoundClient> {
     Ok(FoundClient {
         tenant: TenantId(row.try_get("tenant_id")?),
         id: row.try_get("client_id")?,

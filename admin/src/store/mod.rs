@@ -32,7 +32,7 @@ pub(crate) mod subscriptions;
 pub(crate) mod tenants;
 pub(crate) mod usage;
 
-use crate::AdminError;
+use crate::{AdminError, Result};
 use common::db::Sql;
 use serde_json::value::RawValue;
 use tokio_postgres::types::ToSql;
@@ -84,8 +84,8 @@ async fn all<T>(
     on: &impl GenericClient,
     statement: Sql,
     parameters: Parameters<'_>,
-    read: impl Fn(&Row) -> Result<T, AdminError>,
-) -> Result<Vec<T>, AdminError> {
+    read: impl Fn(&Row) -> Result<T>,
+) -> Result<Vec<T>> {
     on.query(statement.as_str(), parameters).await?.iter().map(read).collect()
 }
 
@@ -94,35 +94,23 @@ async fn one<T>(
     on: &impl GenericClient,
     statement: Sql,
     parameters: Parameters<'_>,
-    read: impl Fn(&Row) -> Result<T, AdminError>,
-) -> Result<Option<T>, AdminError> {
+    read: impl Fn(&Row) -> Result<T>,
+) -> Result<Option<T>> {
     on.query_opt(statement.as_str(), parameters).await?.as_ref().map(read).transpose()
 }
 
 /// The row of `statement`, which always has one.
-async fn exactly_one(
-    on: &impl GenericClient,
-    statement: Sql,
-    parameters: Parameters<'_>,
-) -> Result<Row, AdminError> {
+async fn exactly_one(on: &impl GenericClient, statement: Sql, parameters: Parameters<'_>) -> Result<Row> {
     Ok(on.query_one(statement.as_str(), parameters).await?)
 }
 
 /// The number of rows that `statement` changes.
-async fn execute(
-    on: &impl GenericClient,
-    statement: Sql,
-    parameters: Parameters<'_>,
-) -> Result<u64, AdminError> {
+async fn execute(on: &impl GenericClient, statement: Sql, parameters: Parameters<'_>) -> Result<u64> {
     Ok(on.execute(statement.as_str(), parameters).await?)
 }
 
 /// Whether `statement` finds a row.
-async fn exists(
-    on: &impl GenericClient,
-    statement: Sql,
-    parameters: Parameters<'_>,
-) -> Result<bool, AdminError> {
+async fn exists(on: &impl GenericClient, statement: Sql, parameters: Parameters<'_>) -> Result<bool> {
     Ok(on.query_opt(statement.as_str(), parameters).await?.is_some())
 }
 
@@ -133,8 +121,8 @@ async fn newest<T>(
     statement: Sql,
     parameters: Parameters<'_>,
     limit: u32,
-    read: impl Fn(&Row) -> Result<T, AdminError>,
-) -> Result<Newest<T>, AdminError> {
+    read: impl Fn(&Row) -> Result<T>,
+) -> Result<Newest<T>> {
     // One row more than is returned tells whether rows are left out.
     let fetched = i64::from(limit) + 1;
     let parameters = [parameters, &[&fetched]].concat();
@@ -147,7 +135,7 @@ async fn newest<T>(
 }
 
 /// JSON of the database, as it is stored.
-fn raw_json(text: Option<String>) -> Result<Option<Box<RawValue>>, AdminError> {
+fn raw_json(text: Option<String>) -> Result<Option<Box<RawValue>>> {
     let parsed = text.map(RawValue::from_string).transpose();
     parsed.map_err(|error| AdminError::Unreadable(error.to_string()))
 }

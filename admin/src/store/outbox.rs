@@ -1,7 +1,7 @@
 //! The outbox: envelopes, and test events.
 
 use super::{execute, one};
-use crate::AdminError;
+use crate::Result;
 use common::clock;
 use common::event::TEST_EVENT_TYPE;
 use common::model::TenantId;
@@ -37,15 +37,11 @@ pub(crate) struct TestEventRow<'a> {
 }
 
 /// The envelope of an outbound event.
-pub(crate) async fn envelope(
-    client: &Client,
-    tenant: TenantId,
-    event: Uuid,
-) -> Result<Option<String>, AdminError> {
+pub(crate) async fn envelope(client: &Client, tenant: TenantId, event: Uuid) -> Result<Option<String>> {
     one(client, ENVELOPE, &[&tenant.0, &event], |row| Ok(row.try_get(0)?)).await
 }
 
-pub(crate) async fn insert_test(tx: &Transaction<'_>, row: &TestEventRow<'_>) -> Result<(), AdminError> {
+pub(crate) async fn insert_test(tx: &Transaction<'_>, row: &TestEventRow<'_>) -> Result<()> {
     let TestEventRow { tenant, event, subscription, origin, envelope } = row;
     let parameters: super::Parameters<'_> =
         &[&tenant.0, event, &TEST_EVENT_TYPE, origin, envelope, &clock::database_now(), subscription];

@@ -2,7 +2,7 @@
 //! changes in `deliveries` and `replay_entries`.
 
 use super::{Parameters, all, execute, one};
-use crate::AdminError;
+use crate::{AdminError, Result};
 use chrono::{DateTime, Utc};
 use common::db::Sql;
 use common::erasure::PersonIdentity;
@@ -157,7 +157,7 @@ pub(crate) async fn find(
     on: &impl GenericClient,
     tenant: TenantId,
     id: ClientId,
-) -> Result<Option<FoundPerson>, AdminError> {
+) -> Result<Option<FoundPerson>> {
     let read = |row: &Row| {
         let column = |name, identity: fn(String) -> PersonIdentity<String>| {
             Ok::<_, AdminError>(
@@ -184,7 +184,7 @@ pub(crate) async fn former_identities(
     on: &impl GenericClient,
     tenant: TenantId,
     id: ClientId,
-) -> Result<Vec<OwnIdentity>, AdminError> {
+) -> Result<Vec<OwnIdentity>> {
     let read = |row: &Row| {
         let (kind, text): (&str, String) = (row.try_get("kind")?, row.try_get("identity")?);
         let identity = match kind {
@@ -205,7 +205,7 @@ pub(crate) async fn find_records(
     person: &mut Person,
     from: DateTime<Utc>,
     max_leads: usize,
-) -> Result<(), AdminError> {
+) -> Result<()> {
     let (tenant, client) = (person.tenant.0, person.client.0);
     let max_leads = i64::try_from(max_leads).unwrap_or(i64::MAX);
     person.leads = ids(on, LEADS, &[&tenant, &client, &max_leads]).await?;
@@ -217,11 +217,7 @@ pub(crate) async fn find_records(
     find_account_entries(on, person, first).await
 }
 
-async fn find_account_entries(
-    on: &impl GenericClient,
-    person: &mut Person,
-    first: Uuid,
-) -> Result<(), AdminError> {
+async fn find_account_entries(on: &impl GenericClient, person: &mut Person, first: Uuid) -> Result<()> {
     let tenant = person.tenant.0;
     let domains: Vec<&str> =
         person.emails().filter_map(|(email, _)| Some(email.rsplit_once('@')?.1)).collect();
@@ -246,7 +242,7 @@ pub(crate) async fn find_since(
     on: &impl GenericClient,
     person: &mut Person,
     from: DateTime<Utc>,
-) -> Result<(), AdminError> {
+) -> Result<()> {
     let (tenant, client, first) = (person.tenant.0, person.client.0.to_string(), first_id(from));
     person.outbox.extend(ids(on, OUTBOX, &[&tenant, &first, &client]).await?);
     find_notifications(on, person, from).await?;
@@ -260,45 +256,38 @@ pub(crate) async fn find_notifications(
     on: &impl GenericClient,
     person: &mut Person,
     from: DateTime<Utc>,
-) -> Result<(), AdminError> {
+) -> Result<()> {
     let parameters: Parameters<'_> = &[&person.tenant.0, &first_id(from), &person.leads];
     person.notifications.extend(ids(on, NOTIFICATIONS, parameters).await?);
     Ok(())
 }
 
 /// Fills in the deliveries of the person's outbound events.
-pub(crate) async fn find_deliveries(on: &impl GenericClient, person: &mut Person) -> Result<(), AdminError> {
+pub(crate) async fn find_deliveries(on: &impl GenericClient, person: &mut Person) -> Result<()> {
     let outbox: Vec<Uuid> = person.outbox.iter().copied().collect();
     person.deliveries = ids(on, DELIVERIES, &[&person.tenant.0, &outbox]).await?;
     Ok(())
 }
 
 /// Removes the person's outbound events from those that are to be fanned out.
-pub(crate) async fn forget_pending(tx: &Transaction<'_>, person: &Person) -> Result<(), AdminError> {
+pub(crate) async fn forget_pending(tx: &Transaction<'_>, person: &Person) -> Result<()> {
     let outbox: Vec<Uuid> = person.outbox.iter().copied().collect();
     execute(tx, FORGET_PENDING, &[&person.tenant.0, &outbox, &person.tenant.slot()]).await?;
     Ok(())
 }
 
 /// Drops the person's deliveries, whatever their state, and returns their number.
-pub(crate) async fn drop_deliveries(tx: &Transaction<'_>, person: &Person) -> Result<u64, AdminError> {
+pub(crate) async fn drop_deliveries(tx: &Transaction<'_>, person: &Person) -> Result<u64> {
     execute(tx, DROP, &[&person.tenant.0, &person.deliveries]).await
 }
 
 /// Removes the person's idempotency keys from the signatures that were used with them.
-pub(crate) async fn forget_idempotency_keys(
-    tx: &Transaction<'_>,
-    person: &Person,
-) -> Result<u64, AdminError> {
+pub(crate) async fn forget_idempotency_keys(tx: &Transaction<'_>, person: &Person) -> Result<u64> {
     let (prefixes, keys) = person.idempotency_key_columns();
     execute(tx, FORGET_IDEMPOTENCY_KEYS, &[&person.tenant.0, &prefixes, &keys]).await
 }
 
-async fn ids(
-    on: &impl GenericClient,
-    statement: Sql,
-    parameters: Parameters<'_>,
-) -> Result<Vec<Uuid>, AdminError> {
+async fn ids(on: &impl GenericClient, statement: Sql, parameters: Parameters<'_>) -> Result<Vec<Uuid>> {
     all(on, statement, parameters, |row| Ok(row.try_get(0)?)).await
 }
 

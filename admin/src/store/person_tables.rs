@@ -1,7 +1,7 @@
 //! The tables that hold data of a person: for each of them, how the person's rows are selected and deleted.
 
 use super::{Parameters, all, execute};
-use crate::AdminError;
+use crate::{AdminError, Result};
 use common::db::Sql;
 use serde_json::value::RawValue;
 use tokio_postgres::{GenericClient, Transaction};
@@ -170,7 +170,7 @@ pub(crate) async fn rows(
     on: &impl GenericClient,
     table: &PersonTable,
     parameters: Parameters<'_>,
-) -> Result<Vec<Box<RawValue>>, AdminError> {
+) -> Result<Vec<Box<RawValue>>> {
     let read = |row: &tokio_postgres::Row| {
         let parsed = RawValue::from_string(row.try_get(0)?);
         parsed.map_err(|error| AdminError::Unreadable(error.to_string()))
@@ -183,7 +183,7 @@ pub(crate) async fn erase(
     tx: &Transaction<'_>,
     table: &PersonTable,
     parameters: Parameters<'_>,
-) -> Result<u64, AdminError> {
+) -> Result<u64> {
     match table.erase {
         Some(statement) => execute(tx, statement, parameters).await,
         None => Ok(0),

@@ -1,7 +1,7 @@
 //! Attempts of the newest deliveries, summarized by subscription.
 
 use super::all;
-use crate::AdminError;
+use crate::Result;
 use chrono::{DateTime, Utc};
 use common::model::TenantId;
 use std::collections::HashMap;
@@ -60,7 +60,7 @@ pub(crate) async fn load(
     subscriptions: &[Uuid],
     (first_id, since): (Uuid, DateTime<Utc>),
     most: i64,
-) -> Result<HashMap<Uuid, ReceiverHealth>, AdminError> {
+) -> Result<HashMap<Uuid, ReceiverHealth>> {
     let parameters: super::Parameters<'_> = &[&tenant.0, &subscriptions, &first_id, &since, &most];
     let read = |row: &Row| {
         let (at, why): (Option<DateTime<Utc>>, Option<String>) =

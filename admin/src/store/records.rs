@@ -2,7 +2,7 @@
 
 use super::{execute, exists, newest, one, raw_json};
 use crate::input::{CompanyDomain, Name};
-use crate::{AdminError, Newest};
+use crate::{AdminError, Newest, Result};
 use chrono::{DateTime, Utc};
 use common::clock;
 use common::model::{Brief, ClientId, LeadId, Stage, TenantId, TripId};
@@ -140,11 +140,7 @@ common::statements! {
     VALUES ($1, $2, $3, 'company', $4, $5, $5)";
 }
 
-pub(crate) async fn is_known_lead(
-    client: &Client,
-    tenant: TenantId,
-    lead: LeadId,
-) -> Result<bool, AdminError> {
+pub(crate) async fn is_known_lead(client: &Client, tenant: TenantId, lead: LeadId) -> Result<bool> {
     exists(client, LEAD_EXISTS, &[&tenant.0, &lead.0]).await
 }
 
@@ -153,7 +149,7 @@ pub(crate) async fn pipeline(
     tenant: TenantId,
     filter: &PipelineFilter,
     limit: u32,
-) -> Result<Newest<PipelineLead>, AdminError> {
+) -> Result<Newest<PipelineLead>> {
     let stage = filter.stage.map(Stage::as_str);
     newest(client, PIPELINE, &[&tenant.0, &stage, &filter.campaign], limit, pipeline_lead).await
 }
@@ -163,7 +159,7 @@ pub(crate) async fn shown_lead(
     client: &Client,
     tenant: TenantId,
     lead: LeadId,
-) -> Result<Option<PipelineLead>, AdminError> {
+) -> Result<Option<PipelineLead>> {
     one(client, SHOWN_LEAD, &[&tenant.0, &lead.0], pipeline_lead).await
 }
 
@@ -173,7 +169,7 @@ pub(crate) async fn leads_of_client(
     tenant: TenantId,
     id: ClientId,
     limit: u32,
-) -> Result<Newest<ClientLead>, AdminError> {
+) -> Result<Newest<ClientLead>> {
     let read = |row: &Row| {
         Ok(ClientLead {
             id: LeadId(row.try_get("lead_id")?),
@@ -185,13 +181,13 @@ pub(crate) async fn leads_of_client(
     newest(client, OF_CLIENT, &[&tenant.0, &id.0], limit, read).await
 }
 
-fn pipeline_lead(row: &Row) -> Result<PipelineLead, AdminError> {
+fn pipeline_lead(row: &Row) -> Result<PipelineLead> {
     let lead = lead(row)?;
     let credit = if lead.stage.is_open() { credit(row)? } else { None };
     Ok(PipelineLead { lead, attribution: raw_json(row.try_get("attribution")?)?, credit })
 }
 
-fn lead(row: &Row) -> Result<LeadView, AdminError> {
+fn lead(row: &Row) -> Result<LeadView> {
     let stage: String = row.try_get("stage")?;
     let brief: Brief = serde_json::from_str(row.try_get("brief")?)
         .map_err(|error| AdminError::Unreadable(format!("a stored brief cannot be parsed: {error}")))?;
@@ -213,13 +209,13 @@ fn lead(row: &Row) -> Result<LeadView, AdminError> {
 }
 
 /// The owner with their name. Members are never deleted, so there is a name; without one the email is used.
-fn owner(row: &Row) -> Result<Option<OwnerView>, AdminError> {
+fn owner(row: &Row) -> Result<Option<OwnerView>> {
     let email: Option<String> = row.try_get("owner_email")?;
     let name: Option<String> = row.try_get("owner_name")?;
     Ok(email.map(|email| OwnerView { name: name.unwrap_or_else(|| email.clone()), email }))
 }
 
-fn credit(row: &Row) -> Result<Option<Credit>, AdminError> {
+fn credit(row: &Row) -> Result<Option<Credit>> {
     let Some(as_of) = row.try_get("as_of")? else {
         return Ok(None);
     };
@@ -233,11 +229,7 @@ fn credit(row: &Row) -> Result<Option<Credit>, AdminError> {
     }))
 }
 
-pub(crate) async fn is_known_client(
-    client: &Client,
-    tenant: TenantId,
-    id: ClientId,
-) -> Result<bool, AdminError> {
+pub(crate) async fn is_known_client(client: &Client, tenant: TenantId, id: ClientId) -> Result<bool> {
     exists(client, CLIENT_EXISTS, &[&tenant.0, &id.0]).await
 }
 
@@ -246,7 +238,7 @@ pub(crate) async fn shown_client(
     client: &Client,
     tenant: TenantId,
     id: ClientId,
-) -> Result<Option<ShownClient>, AdminError> {
+) -> Result<Option<ShownClient>> {
     let read = |row: &Row| {
         Ok(ShownClient {
             id: ClientId(row.try_get("client_id")?),
@@ -271,7 +263,7 @@ pub(crate) async fn create_company_account(
     id: ClientId,
     name: &Name,
     domain: &CompanyDomain,
-) -> Result<(), AdminError> {
+) -> Result<()> {
     let (name, domain) = (name.as_str(), domain.as_str());
     execute(tx, CREATE_COMPANY, &[&tenant.0, &id.0, &name, &domain, &clock::database_now()]).await?;
     Ok(())

@@ -1,7 +1,7 @@
 //! Refused requests that named a key.
 
 use super::{all, newest};
-use crate::{AdminError, Newest};
+use crate::{Newest, Result};
 use chrono::{DateTime, Utc};
 use common::clock;
 use common::model::TenantId;
@@ -76,7 +76,7 @@ pub(crate) async fn before(
     key: Option<&str>,
     before: Uuid,
     limit: u32,
-) -> Result<Newest<RefusedRequest>, AdminError> {
+) -> Result<Newest<RefusedRequest>> {
     match key {
         Some(key) => newest(client, OF_KEY, &[&key, &before, &tenant.0], limit, refused).await,
         None => newest(client, OF_TENANT, &[&tenant.0, &before], limit, refused).await,
@@ -84,15 +84,11 @@ pub(crate) async fn before(
 }
 
 /// The refused request with this id, if it is of one of the tenants.
-pub(crate) async fn find(
-    client: &Client,
-    tenants: &[Uuid],
-    id: Uuid,
-) -> Result<Option<RefusedRequest>, AdminError> {
+pub(crate) async fn find(client: &Client, tenants: &[Uuid], id: Uuid) -> Result<Option<RefusedRequest>> {
     Ok(all(client, FIND, &[&tenants, &id], refused).await?.into_iter().next())
 }
 
-fn refused(row: &Row) -> Result<RefusedRequest, AdminError> {
+fn refused(row: &Row) -> Result<RefusedRequest> {
     Ok(RefusedRequest {
         tenant: TenantId(row.try_get("tenant_id")?),
         at: row.try_get("at")?,

@@ -1,7 +1,7 @@
 //! Replay jobs, as operators see them, and what they would replay.
 
 use super::{execute, newest as newest_rows, one};
-use crate::{AdminError, Newest};
+use crate::{AdminError, Newest, Result};
 use chrono::{DateTime, Utc};
 use common::clock;
 use common::model::{DeliveryState, TenantId};
@@ -197,7 +197,7 @@ pub(crate) async fn create(
     tx: &Transaction<'_>,
     new: &NewReplayJob<'_>,
     most: i64,
-) -> Result<Option<ReplayJob>, AdminError> {
+) -> Result<Option<ReplayJob>> {
     let NewReplayJob { id, tenant, states, event_type, subscription, ids, per_second, matched } = new;
     let (states, now) = (names(states), common::clock::database_now());
     let parameters: super::Parameters<'_> = &[
@@ -218,20 +218,16 @@ pub(crate) async fn create(
 }
 
 /// The newest jobs of a tenant.
-pub(crate) async fn of_tenant(
-    client: &Client,
-    tenant: TenantId,
-    limit: u32,
-) -> Result<Newest<ReplayJob>, AdminError> {
+pub(crate) async fn of_tenant(client: &Client, tenant: TenantId, limit: u32) -> Result<Newest<ReplayJob>> {
     newest_rows(client, OF_TENANT, &[&tenant.0], limit, job).await
 }
 
-pub(crate) async fn find(on: &impl GenericClient, id: Uuid) -> Result<Option<ReplayJob>, AdminError> {
+pub(crate) async fn find(on: &impl GenericClient, id: Uuid) -> Result<Option<ReplayJob>> {
     one(on, FIND, &[&id], job).await
 }
 
 /// Stops a job. `false` if it was not running.
-pub(crate) async fn stop(tx: &Transaction<'_>, tenant: TenantId, id: Uuid) -> Result<bool, AdminError> {
+pub(crate) async fn stop(tx: &Transaction<'_>, tenant: TenantId, id: Uuid) -> Result<bool> {
     let state = one(tx, LOCK, &[&tenant.0, &id], state).await?;
     if state != Some(ReplayJobState::Running) {
         return Ok(false);
@@ -244,7 +240,7 @@ pub(crate) async fn count_page(
     client: &Client,
     counted: Counted<'_>,
     ids: &Range<Uuid>,
-) -> Result<CountedPage, AdminError> {
+) -> Result<CountedPage> {
     let Counted { tenant, subscriptions, states, event_type } = counted;
     let page = if states == [DeliveryState::DeadLettered] { COUNT_DEAD_PAGE } else { COUNT_PAGE };
     let states = names(states);
@@ -266,13 +262,13 @@ fn names(states: &[DeliveryState]) -> Vec<&'static str> {
     states.iter().map(|state| state.as_str()).collect()
 }
 
-fn state(row: &Row) -> Result<ReplayJobState, AdminError> {
+fn state(row: &Row) -> Result<ReplayJobState> {
     let name: &str = row.try_get("state")?;
     let unknown = || AdminError::Unreadable(format!("unknown state of a replay job: {name:?}"));
     ReplayJobState::parse(name).ok_or_else(unknown)
 }
 
-fn job(row: &Row) -> Result<ReplayJob, AdminError> {
+fn job(row: &Row) -> Result<ReplayJob> {
     Ok(ReplayJob {
         tenant: TenantId(row.try_get("tenant_id")?),
         id: row.try_get("job_id")?,

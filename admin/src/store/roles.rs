@@ -1,7 +1,7 @@
 //! The programs' roles. Names of roles, tables and functions are the definition's, not input: see [`crate::roles`].
 
 use super::{all, exactly_one};
-use crate::AdminError;
+use crate::Result;
 use tokio_postgres::{GenericClient, Transaction};
 
 common::statements! {
@@ -20,10 +20,7 @@ common::statements! {
 }
 
 /// Those of `roles` that do not exist.
-pub(crate) async fn missing(
-    client: &impl GenericClient,
-    roles: &[String],
-) -> Result<Vec<String>, AdminError> {
+pub(crate) async fn missing(client: &impl GenericClient, roles: &[String]) -> Result<Vec<String>> {
     all(client, MISSING, &[&roles], |row| Ok(row.try_get(0)?)).await
 }
 
@@ -36,11 +33,7 @@ pub(crate) async fn create(client: &impl GenericClient, role: &str) -> Result<()
 }
 
 /// Executes the statements, and lets the roles use the schema.
-pub(crate) async fn apply(
-    client: &impl GenericClient,
-    roles: &str,
-    statements: &[String],
-) -> Result<(), AdminError> {
+pub(crate) async fn apply(client: &impl GenericClient, roles: &str, statements: &[String]) -> Result<()> {
     let schema: String = exactly_one(client, SCHEMA, &[]).await?.try_get(0)?;
     client
         .batch_execute(&format!("GRANT USAGE ON SCHEMA {schema} TO {roles};{}", statements.join(";")))
@@ -53,7 +46,7 @@ pub(crate) async fn set_settings(
     tx: &Transaction<'_>,
     role: Option<&str>,
     settings: &[(&'static str, String)],
-) -> Result<(), AdminError> {
+) -> Result<()> {
     let (names, values): (Vec<&str>, Vec<&str>) =
         settings.iter().map(|(name, value)| (*name, value.as_str())).unzip();
     let statements = all(tx, SET, &[&role, &names, &values], |row| Ok(row.try_get::<_, String>(0)?)).await?;

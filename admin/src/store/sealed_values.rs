@@ -1,7 +1,7 @@
 //! What all tables with values that are sealed under a master key have in common; their statements are in the modules of the tables.
 
 use super::{Parameters, all};
-use crate::AdminError;
+use crate::Result;
 use common::db::Sql;
 use common::model::TenantId;
 use tokio_postgres::{Client, Transaction};
@@ -59,13 +59,13 @@ pub(super) async fn count_rewrapped(
     tx: &Transaction<'_>,
     statement: Sql,
     parameters: Parameters<'_>,
-) -> Result<u64, AdminError> {
+) -> Result<u64> {
     let changed = all(tx, statement, parameters, |row| Ok(row.try_get::<_, i32>(0)?)).await?;
     Ok(changed.into_iter().map(|count| u64::try_from(count).unwrap_or(0)).sum())
 }
 
 /// The number of sealed values by the id of their master key.
-pub(crate) async fn counts(client: &Client) -> Result<Vec<(String, u64)>, AdminError> {
+pub(crate) async fn counts(client: &Client) -> Result<Vec<(String, u64)>> {
     let read = |row: &tokio_postgres::Row| {
         let count: i64 = row.try_get("sealed_values")?;
         Ok((row.try_get("key_id")?, u64::try_from(count).unwrap_or(0)))

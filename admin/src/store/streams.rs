@@ -1,7 +1,7 @@
 //! What the CRM lists of a client or lead, newest first: timelines, inbox threads, bookings, trip discovery records, notifications.
 
 use super::{newest, raw_json};
-use crate::{AdminError, Newest};
+use crate::{Newest, Result};
 use chrono::{DateTime, Utc};
 use common::clock;
 use common::model::{ClientId, DiscoveryId, LeadId, TenantId};
@@ -122,11 +122,11 @@ pub(crate) async fn timeline(
     tenant: TenantId,
     id: ClientId,
     limit: u32,
-) -> Result<Newest<TimelineEntry>, AdminError> {
+) -> Result<Newest<TimelineEntry>> {
     newest(client, TIMELINE, &[&tenant.0, &id.0], limit, entry).await
 }
 
-fn entry(row: &Row) -> Result<TimelineEntry, AdminError> {
+fn entry(row: &Row) -> Result<TimelineEntry> {
     Ok(TimelineEntry {
         event_id: row.try_get("event_id")?,
         event_type: row.try_get("event_type")?,
@@ -141,11 +141,11 @@ pub(crate) async fn inbox(
     tenant: TenantId,
     lead: LeadId,
     limit: u32,
-) -> Result<Newest<InboxMessage>, AdminError> {
+) -> Result<Newest<InboxMessage>> {
     newest(client, INBOX, &[&tenant.0, &lead.0], limit, message).await
 }
 
-fn message(row: &Row) -> Result<InboxMessage, AdminError> {
+fn message(row: &Row) -> Result<InboxMessage> {
     Ok(InboxMessage {
         at: row.try_get("at")?,
         kind: row.try_get("kind")?,
@@ -159,11 +159,11 @@ pub(crate) async fn invoices(
     tenant: TenantId,
     lead: LeadId,
     limit: u32,
-) -> Result<Newest<Invoice>, AdminError> {
+) -> Result<Newest<Invoice>> {
     newest(client, INVOICES, &[&tenant.0, &lead.0], limit, invoice).await
 }
 
-fn invoice(row: &Row) -> Result<Invoice, AdminError> {
+fn invoice(row: &Row) -> Result<Invoice> {
     Ok(Invoice {
         booking_ref: row.try_get("booking_ref")?,
         amount: raw_json(row.try_get("amount")?)?,
@@ -180,11 +180,11 @@ pub(crate) async fn discoveries(
     tenant: TenantId,
     id: ClientId,
     limit: u32,
-) -> Result<Newest<Discovery>, AdminError> {
+) -> Result<Newest<Discovery>> {
     newest(client, DISCOVERIES, &[&tenant.0, &id.0], limit, discovery).await
 }
 
-fn discovery(row: &Row) -> Result<Discovery, AdminError> {
+fn discovery(row: &Row) -> Result<Discovery> {
     Ok(Discovery {
         discovery_id: DiscoveryId(row.try_get("discovery_id")?),
         discovery: raw_json(row.try_get("discovery")?)?,
@@ -197,11 +197,11 @@ pub(crate) async fn notifications(
     client: &Client,
     tenant: TenantId,
     limit: u32,
-) -> Result<Newest<Notification>, AdminError> {
+) -> Result<Newest<Notification>> {
     newest(client, NOTIFICATIONS, &[&tenant.0], limit, notification).await
 }
 
-fn notification(row: &Row) -> Result<Notification, AdminError> {
+fn notification(row: &Row) -> Result<Notification> {
     Ok(Notification {
         at: row.try_get("at")?,
         to: row.try_get("recipient")?,

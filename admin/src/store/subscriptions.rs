@@ -2,7 +2,7 @@
 
 use super::sealed_values::{Columns, SealedRow, SealedValue, count_rewrapped};
 use super::{all, execute, exists, newest, one};
-use crate::{AdminError, Newest};
+use crate::{Newest, Result};
 use chrono::{DateTime, Utc};
 use common::clock;
 use common::egress::displayable;
@@ -151,11 +151,7 @@ pub(crate) struct SubscriptionRow<'a> {
 }
 
 /// Creates a subscription. `false` if the tenant has as many as `bound` allows.
-pub(crate) async fn create(
-    tx: &Transaction<'_>,
-    row: &SubscriptionRow<'_>,
-    bound: Bound,
-) -> Result<bool, AdminError> {
+pub(crate) async fn create(tx: &Transaction<'_>, row: &SubscriptionRow<'_>, bound: Bound) -> Result<bool> {
     let SubscriptionRow { tenant, id, key, url, events, secret_sealed, url_sealed } = row;
     let shown = displayable(url);
     let most = i64::from(bound.most);
@@ -170,30 +166,20 @@ pub(crate) async fn list(
     tenant: TenantId,
     before: Option<Uuid>,
     limit: u32,
-) -> Result<Newest<Subscription>, AdminError> {
+) -> Result<Newest<Subscription>> {
     newest(client, LIST, &[&tenant.0, &before.unwrap_or(Uuid::max())], limit, subscription).await
 }
 
 /// A subscription of a tenant that is not removed.
-pub(crate) async fn find(
-    client: &Client,
-    tenant: TenantId,
-    id: Uuid,
-) -> Result<Option<Subscription>, AdminError> {
+pub(crate) async fn find(client: &Client, tenant: TenantId, id: Uuid) -> Result<Option<Subscription>> {
     one(client, FIND, &[&tenant.0, &id], subscription).await
 }
 
-pub(crate) async fn pause(
-    tx: &Transaction<'_>,
-    id: Uuid,
-) -> Result<Option<(TenantId, Subscription)>, AdminError> {
+pub(crate) async fn pause(tx: &Transaction<'_>, id: Uuid) -> Result<Option<(TenantId, Subscription)>> {
     one(tx, PAUSE, &[&id, &clock::database_now()], tenant_and_subscription).await
 }
 
-pub(crate) async fn resume(
-    tx: &Transaction<'_>,
-    id: Uuid,
-) -> Result<Option<(TenantId, Subscription)>, AdminError> {
+pub(crate) async fn resume(tx: &Transaction<'_>, id: Uuid) -> Result<Option<(TenantId, Subscription)>> {
     one(tx, RESUME, &[&id], tenant_and_subscription).await
 }
 
@@ -202,7 +188,7 @@ pub(crate) async fn remove(
     tx: &Transaction<'_>,
     id: Uuid,
     now: DateTime<Utc>,
-) -> Result<Option<(TenantId, Subscription)>, AdminError> {
+) -> Result<Option<(TenantId, Subscription)>> {
     one(tx, REMOVE, &[&id, &now], tenant_and_subscription).await
 }
 
@@ -211,39 +197,33 @@ pub(crate) async fn set_events(
     tx: &Transaction<'_>,
     id: Uuid,
     events: Option<&[&str]>,
-) -> Result<Option<(TenantId, Subscription)>, AdminError> {
+) -> Result<Option<(TenantId, Subscription)>> {
     one(tx, SET_EVENTS, &[&id, &events, &clock::database_now()], tenant_and_subscription).await
 }
 
 /// The tenant with its slug, and whether the subscription is paused, of one that is not removed.
-pub(crate) async fn slug(
-    tx: &Transaction<'_>,
-    id: Uuid,
-) -> Result<Option<(TenantId, String, bool)>, AdminError> {
+pub(crate) async fn slug(tx: &Transaction<'_>, id: Uuid) -> Result<Option<(TenantId, String, bool)>> {
     let read = |row: &Row| Ok((TenantId(row.try_get(0)?), row.try_get(1)?, row.try_get(2)?));
     one(tx, SLUG, &[&id], read).await
 }
 
 /// The tenant and subscription of a removed subscription.
-pub(crate) async fn removed(
-    tx: &Transaction<'_>,
-    id: Uuid,
-) -> Result<Option<(TenantId, Subscription)>, AdminError> {
+pub(crate) async fn removed(tx: &Transaction<'_>, id: Uuid) -> Result<Option<(TenantId, Subscription)>> {
     one(tx, REMOVED, &[&id], tenant_and_subscription).await
 }
 
 /// Whether there is such a subscription, removed ones included.
-pub(crate) async fn is_known(on: &impl GenericClient, id: Uuid) -> Result<bool, AdminError> {
+pub(crate) async fn is_known(on: &impl GenericClient, id: Uuid) -> Result<bool> {
     exists(on, IS_KNOWN, &[&id]).await
 }
 
 /// Whether the tenant has such a subscription, removed ones included.
-pub(crate) async fn is_of_tenant(client: &Client, tenant: TenantId, id: Uuid) -> Result<bool, AdminError> {
+pub(crate) async fn is_of_tenant(client: &Client, tenant: TenantId, id: Uuid) -> Result<bool> {
     exists(client, EXISTS, &[&tenant.0, &id]).await
 }
 
 /// The tenant of a subscription that is not removed.
-pub(crate) async fn tenant(on: &impl GenericClient, id: Uuid) -> Result<Option<TenantId>, AdminError> {
+pub(crate) async fn tenant(on: &impl GenericClient, id: Uuid) -> Result<Option<TenantId>> {
     one(on, TENANT, &[&id], |row| Ok(TenantId(row.try_get("tenant_id")?))).await
 }
 
@@ -255,12 +235,12 @@ pub(crate) async fn rotate_secret(
     sealed: &[u8],
     (until, replace): (Option<DateTime<Utc>>, bool),
     now: DateTime<Utc>,
-) -> Result<bool, AdminError> {
+) -> Result<bool> {
     Ok(execute(tx, ROTATE_SECRET, &[&id, &sealed, &until, &now, &replace]).await? > 0)
 }
 
 /// When the old secret of a subscription that is not removed ends.
-pub(crate) async fn overlap(tx: &Transaction<'_>, id: Uuid) -> Result<Option<DateTime<Utc>>, AdminError> {
+pub(crate) async fn overlap(tx: &Transaction<'_>, id: Uuid) -> Result<Option<DateTime<Utc>>> {
     one(tx, OVERLAP, &[&id], |row| Ok(row.try_get("old_secret_until")?)).await
 }
 
@@ -269,7 +249,7 @@ pub(crate) async fn page_to_rewrap(
     client: &Client,
     (tenant, id): (TenantId, Uuid),
     header: &[u8],
-) -> Result<Vec<SealedRow>, AdminError> {
+) -> Result<Vec<SealedRow>> {
     let read = |row: &Row| {
         let (tenant, id): (_, Uuid) = (TenantId(row.try_get("tenant_id")?), row.try_get("subscription_id")?);
         let binding = subscription_binding(tenant, id);
@@ -284,7 +264,7 @@ pub(crate) async fn page_to_rewrap(
 }
 
 /// Replaces sealed values, and returns how many.
-pub(crate) async fn rewrap(tx: &Transaction<'_>, rows: &[SealedRow]) -> Result<u64, AdminError> {
+pub(crate) async fn rewrap(tx: &Transaction<'_>, rows: &[SealedRow]) -> Result<u64> {
     let tenants: Vec<_> = rows.iter().map(|row| row.tenant.0).collect();
     let ids: Vec<_> = rows.iter().map(|row| Uuid::try_parse(&row.name).unwrap_or_default()).collect();
     let [secrets, old, urls] = [0, 1, 2].map(|column| Columns::of(rows, column));
@@ -293,15 +273,15 @@ pub(crate) async fn rewrap(tx: &Transaction<'_>, rows: &[SealedRow]) -> Result<u
     count_rewrapped(tx, REWRAP, &parameters).await
 }
 
-fn id(row: &Row) -> Result<Uuid, AdminError> {
+fn id(row: &Row) -> Result<Uuid> {
     Ok(row.try_get("subscription_id")?)
 }
 
-fn tenant_and_subscription(row: &Row) -> Result<(TenantId, Subscription), AdminError> {
+fn tenant_and_subscription(row: &Row) -> Result<(TenantId, Subscription)> {
     Ok((TenantId(row.try_get("tenant_id")?), subscription(row)?))
 }
 
-fn subscription(row: &Row) -> Result<Subscription, AdminError> {
+fn subscription(row: &Row) -> Result<Subscription> {
     let removed: Option<DateTime<Utc>> = row.try_get("removed_at")?;
     let paused: Option<DateTime<Utc>> = row.try_get("paused_at")?;
     let state = match (removed, paused) {

@@ -1,7 +1,7 @@
 //! Tenants and their members.
 
 use super::{all, execute, one};
-use crate::AdminError;
+use crate::Result;
 use crate::input::{EnquiryPrefix, MemberEmail, MonthlyQuota, Name, TenantSlug};
 use chrono::{DateTime, Utc};
 use common::clock;
@@ -114,7 +114,7 @@ common::statements! {
     SELECT email, name, active FROM members WHERE tenant_id = $1 AND email > $2 ORDER BY email LIMIT $3";
 }
 
-pub(crate) async fn create(tx: &Transaction<'_>, id: TenantId, new: &NewTenant) -> Result<(), AdminError> {
+pub(crate) async fn create(tx: &Transaction<'_>, id: TenantId, new: &NewTenant) -> Result<()> {
     let (slug, name, prefix) = (new.slug.as_str(), new.name.as_str(), new.enquiry_prefix.as_str());
     let quota = new.monthly_quota.limit();
     let parameters: [&(dyn ToSql + Sync); 8] =
@@ -123,29 +123,25 @@ pub(crate) async fn create(tx: &Transaction<'_>, id: TenantId, new: &NewTenant) 
     Ok(())
 }
 
-pub(crate) async fn set(
-    tx: &Transaction<'_>,
-    slug: &str,
-    changes: &TenantChanges,
-) -> Result<Option<Tenant>, AdminError> {
+pub(crate) async fn set(tx: &Transaction<'_>, slug: &str, changes: &TenantChanges) -> Result<Option<Tenant>> {
     let TenantChanges { discovery, monthly_quota, reads_per_second } = changes;
     let quota = monthly_quota.and_then(MonthlyQuota::limit);
     one(tx, SET, &[&slug, discovery, &monthly_quota.is_some(), &quota, reads_per_second], tenant).await
 }
 
-pub(crate) async fn list(client: &Client) -> Result<Vec<Tenant>, AdminError> {
+pub(crate) async fn list(client: &Client) -> Result<Vec<Tenant>> {
     all(client, LIST, &[], tenant).await
 }
 
-pub(crate) async fn settings(client: &Client, slug: &str) -> Result<Option<Tenant>, AdminError> {
+pub(crate) async fn settings(client: &Client, slug: &str) -> Result<Option<Tenant>> {
     one(client, SETTINGS, &[&slug], tenant).await
 }
 
-pub(crate) async fn find(on: &impl GenericClient, slug: &str) -> Result<Option<TenantId>, AdminError> {
+pub(crate) async fn find(on: &impl GenericClient, slug: &str) -> Result<Option<TenantId>> {
     one(on, FIND, &[&slug], |row| Ok(TenantId(row.try_get("tenant_id")?))).await
 }
 
-fn tenant(row: &Row) -> Result<Tenant, AdminError> {
+fn tenant(row: &Row) -> Result<Tenant> {
     Ok(Tenant {
         id: TenantId(row.try_get("tenant_id")?),
         slug: row.try_get("slug")?,
@@ -165,7 +161,7 @@ pub(crate) async fn add_member(
     email: &MemberEmail,
     name: &Name,
     bound: Bound,
-) -> Result<Option<Member>, AdminError> {
+) -> Result<Option<Member>> {
     let (now, most) = (clock::database_now(), i64::from(bound.most));
     one(tx, ADD_MEMBER, &[&tenant.0, &email.as_str(), &name.as_str(), &now, &most], member).await
 }
@@ -174,7 +170,7 @@ pub(crate) async fn remove_member(
     tx: &Transaction<'_>,
     tenant: TenantId,
     email: &MemberEmail,
-) -> Result<Option<Member>, AdminError> {
+) -> Result<Option<Member>> {
     one(tx, REMOVE_MEMBER, &[&tenant.0, &email.as_str()], member).await
 }
 
@@ -184,10 +180,10 @@ pub(crate) async fn list_members(
     tenant: TenantId,
     after: &str,
     limit: u32,
-) -> Result<Vec<Member>, AdminError> {
+) -> Result<Vec<Member>> {
     all(client, LIST_MEMBERS, &[&tenant.0, &after, &i64::from(limit)], member).await
 }
 
-fn member(row: &Row) -> Result<Member, AdminError> {
+fn member(row: &Row) -> Result<Member> {
     Ok(Member { email: row.try_get("email")?, name: row.try_get("name")?, active: row.try_get("active")? })
 }

@@ -1,7 +1,7 @@
 //! Counters of metered writes, and reports of ingest about refused requests.
 
 use super::{all, one};
-use crate::AdminError;
+use crate::Result;
 use chrono::{DateTime, NaiveDate, Utc};
 use common::clock;
 use common::model::TenantId;
@@ -59,11 +59,7 @@ common::statements! {
 }
 
 /// The usage of the month that begins on `month`; `None` if there is no such tenant.
-pub(crate) async fn of_month(
-    client: &Client,
-    tenant: &str,
-    month: NaiveDate,
-) -> Result<Option<Usage>, AdminError> {
+pub(crate) async fn of_month(client: &Client, tenant: &str, month: NaiveDate) -> Result<Option<Usage>> {
     one(client, OF_MONTH, &[&tenant, &month], usage).await
 }
 
@@ -72,11 +68,11 @@ pub(crate) async fn since(
     client: &Client,
     tenant: TenantId,
     first: NaiveDate,
-) -> Result<Vec<(NaiveDate, i64)>, AdminError> {
+) -> Result<Vec<(NaiveDate, i64)>> {
     all(client, SINCE, &[&tenant.0, &first], |row| Ok((row.try_get("month")?, row.try_get("writes")?))).await
 }
 
-fn usage(row: &Row) -> Result<Usage, AdminError> {
+fn usage(row: &Row) -> Result<Usage> {
     Ok(Usage {
         month: row.try_get::<_, NaiveDate>("month")?.format("%Y-%m").to_string(),
         writes: row.try_get("writes")?,
@@ -84,11 +80,11 @@ fn usage(row: &Row) -> Result<Usage, AdminError> {
     })
 }
 
-pub(crate) async fn pressures(client: &Client) -> Result<Vec<Pressure>, AdminError> {
+pub(crate) async fn pressures(client: &Client) -> Result<Vec<Pressure>> {
     all(client, PRESSURE, &[], pressure).await
 }
 
-fn pressure(row: &Row) -> Result<Pressure, AdminError> {
+fn pressure(row: &Row) -> Result<Pressure> {
     Ok(Pressure {
         tenant: row.try_get("slug")?,
         queue: row.try_get("queue")?,

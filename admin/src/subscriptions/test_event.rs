@@ -6,7 +6,7 @@ use crate::audit::{Actor, AuditAction, record};
 use crate::deliveries::{self, Delivery};
 use crate::store::outbox::{self, TestEventRow};
 use crate::transact;
-use crate::{AdminError, store};
+use crate::{AdminError, Result, store};
 use common::clock;
 use common::event::TEST_EVENT_TYPE;
 use common::message::delivery_id;
@@ -32,12 +32,7 @@ pub struct TestEvent {
 
 /// Writes a test event with the new id `event` for one subscription to the outbox. Its receiver gets it whatever the event types of the subscription are;
 /// other subscriptions of the tenant do not.
-pub async fn send_test(
-    client: &mut Client,
-    actor: &Actor,
-    id: &str,
-    event: Uuid,
-) -> Result<TestEvent, AdminError> {
+pub async fn send_test(client: &mut Client, actor: &Actor, id: &str, event: Uuid) -> Result<TestEvent> {
     let subscription = parse_id(id)?;
     let send = async |tx: &Transaction<'_>| {
         let Some((tenant, slug, is_paused)) = store::subscriptions::slug(tx, subscription).await? else {
@@ -72,11 +67,7 @@ fn envelope(event: Uuid, subscription: Uuid, slug: &str) -> String {
 
 /// Waits until the first attempt of a test event has ended, with a success or not, and returns the delivery. Fails after `within`;
 /// the event is sent all the same as soon as a dispatcher runs.
-pub async fn wait_for_test(
-    client: &Client,
-    test: TestEvent,
-    within: Duration,
-) -> Result<Delivery, AdminError> {
+pub async fn wait_for_test(client: &Client, test: TestEvent, within: Duration) -> Result<Delivery> {
     let (deadline, id) = (Instant::now() + within, test.delivery.to_string());
     loop {
         let found = match deliveries::find(client, &id).await {

@@ -11,7 +11,7 @@ use crate::response::redirect;
 use admin::audit::Actor;
 use admin::console::{FormResult, Role, SentForm, Session};
 use admin::tenants::Tenant;
-use admin::{AdminError, Steps};
+use admin::{Result, Steps};
 use std::ops::Deref;
 use tokio_postgres::Client;
 use warp::reply::Response;
@@ -117,10 +117,7 @@ impl<'a> Deref for View<'a> {
 pub(crate) struct RequestSteps<'a>(Context<'a>);
 
 impl Steps for RequestSteps<'_> {
-    async fn step<T>(
-        &mut self,
-        work: impl AsyncFnOnce(&mut Client) -> Result<T, AdminError>,
-    ) -> Result<T, AdminError> {
+    async fn step<T>(&mut self, work: impl AsyncFnOnce(&mut Client) -> Result<T>) -> Result<T> {
         let Context { app, session, .. } = self.0;
         app.database.step(session.tenant_slug.as_deref(), work).await
     }
@@ -164,7 +161,7 @@ impl<'a> Change<'a> {
     pub(crate) async fn run<T>(
         mut self,
         path: String,
-        operation: impl AsyncFnOnce(&mut Client, &Actor) -> Result<T, AdminError>,
+        operation: impl AsyncFnOnce(&mut Client, &Actor) -> Result<T>,
     ) -> Result<Response, Failure> {
         let page = redirect(&path);
         let actor = self.actor.with_form(&self.sent, FormResult { page: path, heading: None });

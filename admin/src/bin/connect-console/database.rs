@@ -2,7 +2,7 @@
 //! a limited time: a server that is stopped keeps its connections open, and would have all of them otherwise.
 
 use crate::under_way::UnderWay;
-use admin::AdminError;
+use admin::Result;
 use common::db::{Client as PooledClient, Database, PoolSettings, TxError};
 use common::settings::DatabaseUrl;
 use std::future::poll_fn;
@@ -66,8 +66,8 @@ impl ConsoleDatabase {
     pub(crate) async fn step<T>(
         &self,
         slug: Option<&str>,
-        work: impl AsyncFnOnce(&mut Client) -> Result<T, AdminError>,
-    ) -> Result<T, AdminError> {
+        work: impl AsyncFnOnce(&mut Client) -> Result<T>,
+    ) -> Result<T> {
         let time = DatabaseTime::default();
         let step = async { work(&mut *self.of_agency(slug, &time).await?).await };
         time.limit(step).await?

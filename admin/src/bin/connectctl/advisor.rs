@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::output::Show;
-use admin::AdminError;
+use admin::Result;
 use admin::advisor;
 use clap::{Args, Subcommand};
 use common::advisor::ActionReply;
@@ -201,8 +201,7 @@ async fn publish(
     let broker = Broker::start(&settings, keys, "connectctl", QUEUES, shutdown.clone());
     let rpc = Rpc::start(&broker, Queue::Crm, shutdown.clone());
     let Context { database, actor, .. } = context;
-    let reply: Result<ActionReply, AdminError> =
-        advisor::publish(database, actor, &rpc, id, action, reply_timeout).await;
+    let reply: Result<ActionReply> = advisor::publish(database, actor, &rpc, id, action, reply_timeout).await;
     shutdown.cancel();
     // A connection that is cut would do no harm, but the broker would log a warning.
     drop(timeout(CLOSE_TIMEOUT, broker.closed()).await);

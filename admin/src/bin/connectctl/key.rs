@@ -3,7 +3,7 @@
 use crate::arguments::{RotationArgs, TenantArgs};
 use crate::context::Context;
 use crate::output::Show;
-use admin::AdminError;
+use admin::Result;
 use admin::input::{KeyScopes, Name, Origin};
 use admin::keys::{self, CreatedKey, Key, KeyFilter, NewKey, RotatedKey, SecretUse};
 use clap::{Args, Subcommand};
@@ -135,7 +135,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
     }
 }
 
-fn new_key(create: Create) -> Result<NewKey, AdminError> {
+fn new_key(create: Create) -> Result<NewKey> {
     Ok(NewKey {
         name: Name::parse(&create.name)?,
         scopes: KeyScopes::parse(&create.scopes)?,

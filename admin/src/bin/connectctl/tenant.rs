@@ -3,7 +3,7 @@
 use crate::arguments::TenantArgs;
 use crate::context::Context;
 use crate::output::Show;
-use admin::AdminError;
+use admin::Result;
 use admin::input::{EnquiryPrefix, MonthlyQuota, Name, TenantSlug};
 use admin::tenants::{self, CreatedTenant, NewTenant, Tenant, TenantChanges};
 use clap::{Args, Subcommand};
@@ -96,7 +96,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
     }
 }
 
-fn new_tenant(create: &Create) -> Result<NewTenant, AdminError> {
+fn new_tenant(create: &Create) -> Result<NewTenant> {
     Ok(NewTenant {
         slug: TenantSlug::parse(&create.slug)?,
         name: Name::parse(&create.name)?,

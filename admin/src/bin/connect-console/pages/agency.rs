@@ -8,10 +8,10 @@ use crate::format::{number, time};
 use crate::layout;
 use crate::pages::chart;
 use crate::pages::form::{Faults, Field, input, once, select, summary};
-use admin::AdminError;
 use admin::console::Role;
 use admin::input::{MemberEmail, MonthlyQuota, Name};
 use admin::tenants::{self, Member, Tenant, TenantChanges};
+use admin::{AdminError, Result};
 use hyper::StatusCode;
 use maud::{Markup, html};
 use warp::reply::Response;
@@ -204,7 +204,7 @@ async fn save(change: Change<'_>, changes: TenantChanges) -> Result<Response, Fa
     change.run(page, async |client, actor| tenants::change(client, actor, slug, &changes).await).await
 }
 
-fn read_limit(text: &str) -> Result<i32, AdminError> {
+fn read_limit(text: &str) -> Result<i32> {
     let number = text.parse().ok().filter(|number| *number > 0);
     number.ok_or_else(|| {
         AdminError::InvalidInput(format!("reads must be a whole number from 1 to {}", i32::MAX))

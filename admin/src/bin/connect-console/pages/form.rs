@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::fields::Fields;
 use admin::console::new_form_id;
 use admin::input::Rotation;
-use admin::{AdminError, ErrorKind};
+use admin::{AdminError, ErrorKind, Result};
 use common::settings::SettingValue as _;
 use maud::{Markup, html};
 use std::time::Duration;
@@ -28,7 +28,7 @@ impl Faults {
     }
 
     /// The value of a field, unless it is invalid.
-    pub(crate) fn check<T>(&mut self, field: &'static str, parsed: Result<T, AdminError>) -> Option<T> {
+    pub(crate) fn check<T>(&mut self, field: &'static str, parsed: Result<T>) -> Option<T> {
         parsed.map_err(|error| self.add(field, error.to_string())).ok()
     }
 
@@ -37,7 +37,7 @@ impl Faults {
     }
 
     /// Takes an error that the person can correct as the fault of a field. Returns any other error.
-    pub(crate) fn refused(&mut self, field: &'static str, error: AdminError) -> Result<(), AdminError> {
+    pub(crate) fn refused(&mut self, field: &'static str, error: AdminError) -> Result<()> {
         if error.kind() != ErrorKind::Refused {
             return Err(error);
         }

@@ -6,9 +6,9 @@ use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::layout;
 use crate::pages::form::{Faults, Field, input, once, select};
-use admin::AdminError;
 use admin::console::{self, NewPartnerLink, Role, Session, SignInMethod};
 use admin::input::Name;
+use admin::{AdminError, Result};
 use hyper::StatusCode;
 use maud::{Markup, html};
 use warp::reply::Response;
@@ -87,7 +87,7 @@ pub(crate) async fn revoke(change: Change<'_>) -> Result<Response, Failure> {
     change.run(page, async |client, actor| console::revoke_partners(client, actor, slug).await).await
 }
 
-fn role(text: &str) -> Result<Role, AdminError> {
+fn role(text: &str) -> Result<Role> {
     let role = Role::parse(text).filter(|role| *role != Role::Operator);
     role.ok_or_else(|| AdminError::InvalidInput("role must be viewer or admin".to_owned()))
 }
