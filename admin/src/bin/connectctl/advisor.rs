@@ -1,7 +1,7 @@
 //! `connectctl advisor`: publishes advisor actions as the CRM does (operator's contract: Advisor actions).
 
 use crate::context::Context;
-use crate::output::Show;
+use crate::output::show;
 use admin::Result;
 use admin::advisor;
 use clap::{Args, Subcommand};
@@ -217,20 +217,8 @@ fn body(action: &Action) -> anyhow::Result<Value> {
     Ok(body)
 }
 
-impl Show for ActionReply {
-    const COLUMNS: &'static [&'static str] = &["Lead", "Stage", "Client", "Trip", "Proposal", "Booking"];
-
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![
-            Some(self.lead_id.to_string()),
-            Some(self.stage.to_string()),
-            Some(self.client_id.to_string()),
-            self.trip_id.map(|id| id.to_string()),
-            self.proposal_id.map(|id| id.to_string()),
-            self.booking_ref.clone(),
-        ]
-    }
-}
+show!(ActionReply, reply: "Lead" reply.lead_id, "Stage" reply.stage, "Client" reply.client_id, "Trip" reply.trip_id,
+    "Proposal" reply.proposal_id, "Booking" reply.booking_ref);
 
 #[cfg(test)]
 mod tests {

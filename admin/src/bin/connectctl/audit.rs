@@ -2,12 +2,11 @@
 
 use crate::arguments::{Limit, instant};
 use crate::context::Context;
-use crate::output::Show;
+use crate::output::show;
 use admin::Newest;
 use admin::audit::{self, AUDIT_EXPORT_MAX, AuditExport, AuditFilter, AuditRecord, ExportFormat};
 use chrono::{DateTime, Utc};
 use clap::Args;
-use common::clock;
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
@@ -85,17 +84,5 @@ async fn newest(
     }
 }
 
-impl Show for AuditRecord {
-    const COLUMNS: &'static [&'static str] = &["At", "Who", "Interface", "Action", "Target", "Tenant"];
-
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![
-            Some(clock::to_text(self.at)),
-            Some(self.who.clone()),
-            Some(self.interface.clone()),
-            Some(self.action.clone()),
-            Some(self.target.clone()),
-            self.tenant.clone(),
-        ]
-    }
-}
+show!(AuditRecord, record: "At" record.at, "Who" record.who, "Interface" record.interface, "Action" record.action,
+    "Target" record.target, "Tenant" record.tenant);

@@ -3,10 +3,9 @@
 use crate::arguments::ClientArgs;
 use crate::context::Context;
 use crate::context::confirm;
-use crate::output::Show;
+use crate::output::show;
 use admin::people::{self, Receipt};
 use clap::{Args, Subcommand};
-use common::clock;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -64,16 +63,9 @@ async fn erase(erase: &Erase, context: &mut Context) -> anyhow::Result<()> {
     context.output.print_one(&receipt)
 }
 
-impl Show for Receipt {
-    const COLUMNS: &'static [&'static str] = &["Client", "Erased at", "Removed"];
+show!(Receipt, receipt: "Client" receipt.client_id, "Erased at" receipt.erased_at, "Removed" removed(receipt));
 
-    fn cells(&self) -> Vec<Option<String>> {
-        let removed = self.removed.iter().filter(|(_, number)| **number > 0);
-        let removed: Vec<String> = removed.map(|(what, number)| format!("{number} {what}")).collect();
-        vec![
-            Some(self.client_id.to_string()),
-            Some(clock::to_text(self.erased_at)),
-            (!removed.is_empty()).then(|| removed.join(", ")),
-        ]
-    }
+fn removed(receipt: &Receipt) -> Vec<String> {
+    let removed = receipt.removed.iter().filter(|(_, number)| **number > 0);
+    removed.map(|(what, number)| format!("{number} {what}")).collect()
 }

@@ -2,7 +2,7 @@
 
 use crate::arguments::TenantArgs;
 use crate::context::Context;
-use crate::output::Show;
+use crate::output::show;
 use admin::input::{CompanyDomain, Name};
 use admin::tenants::{self, CreatedCompany};
 use clap::{Args, Subcommand};
@@ -42,10 +42,4 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
     }
 }
 
-impl Show for CreatedCompany {
-    const COLUMNS: &'static [&'static str] = &["Client id"];
-
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![Some(self.client_id.to_string())]
-    }
-}
+show!(CreatedCompany, created: "Client id" created.client_id);

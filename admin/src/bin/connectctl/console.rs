@@ -2,7 +2,7 @@
 
 use crate::arguments::one_of;
 use crate::context::Context;
-use crate::output::Show;
+use crate::output::show;
 use admin::console::{self, EndedSessions, LoginLink, NewLink, NewPartnerLink, Revoked, Role};
 use admin::input::Name;
 use clap::builder::TypedValueParser;
@@ -133,26 +133,8 @@ fn print_link(link: &LoginLink, context: &mut Context) -> anyhow::Result<()> {
     context.output.print_one(link)
 }
 
-impl Show for LoginLink {
-    const COLUMNS: &'static [&'static str] = &["URL", "Expires at"];
+show!(LoginLink, link: "URL" link.url, "Expires at" link.expires_at);
 
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![Some(self.url.clone()), Some(self.expires_at.clone())]
-    }
-}
+show!(EndedSessions, ended: "Sessions" ended.sessions);
 
-impl Show for EndedSessions {
-    const COLUMNS: &'static [&'static str] = &["Sessions"];
-
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![Some(self.sessions.to_string())]
-    }
-}
-
-impl Show for Revoked {
-    const COLUMNS: &'static [&'static str] = &["Links", "Sessions"];
-
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![Some(self.links.to_string()), Some(self.sessions.to_string())]
-    }
-}
+show!(Revoked, revoked: "Links" revoked.links, "Sessions" revoked.sessions);

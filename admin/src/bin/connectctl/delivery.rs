@@ -2,7 +2,7 @@
 
 use crate::arguments::{TenantArgs, instant, one_of};
 use crate::context::Context;
-use crate::output::Show;
+use crate::output::show;
 use admin::deliveries::{
     self, Attempt, Delivery, DeliveryQuery, REPLAY_RATE, REPLAY_RATES, SubscriptionBacklog,
 };
@@ -11,7 +11,6 @@ use anyhow::ensure;
 use chrono::{DateTime, Utc};
 use clap::builder::TypedValueParser;
 use clap::{Args, Subcommand};
-use common::clock;
 use common::event::OutboundType;
 use common::model::DeliveryState;
 use serde::Serialize;
@@ -215,60 +214,15 @@ fn outcome(attempt: &Attempt) -> Option<String> {
     attempt.status.map(|status| status.to_string()).or_else(|| attempt.error.clone())
 }
 
-impl Show for Delivery {
-    const COLUMNS: &'static [&'static str] =
-        &["Id", "Event", "Subscription", "State", "Created at", "Next attempt at", "Attempts", "Last"];
+show!(Delivery, delivery: "Id" delivery.id, "Event" delivery.event_type, "Subscription" delivery.subscription_id,
+    "State" delivery.state, "Created at" delivery.created_at, "Next attempt at" delivery.next_attempt_at,
+    "Attempts" delivery.attempts.len(), "Last" delivery.attempts.last().and_then(outcome));
 
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![
-            Some(self.id.to_string()),
-            self.event_type.clone(),
-            Some(self.subscription_id.to_string()),
-            Some(self.state.to_string()),
-            Some(clock::to_text(self.created_at)),
-            self.next_attempt_at.clone(),
-            Some(self.attempts.len().to_string()),
-            self.attempts.last().and_then(outcome),
-        ]
-    }
-}
+show!(Attempt, attempt: "Attempt at" attempt.at, "Status" attempt.status, "Error" attempt.error, "ms" attempt.duration_ms,
+    "Response" attempt.response);
 
-impl Show for Attempt {
-    const COLUMNS: &'static [&'static str] = &["Attempt at", "Status", "Error", "ms", "Response"];
+show!(SubscriptionBacklog, backlog: "Tenant" backlog.tenant, "Subscription" backlog.subscription_id, "URL" backlog.url,
+    "Paused at" backlog.paused_at, "Pending" backlog.pending, "Retried" backlog.retried, "Dead" backlog.dead,
+    "Oldest" backlog.oldest_at);
 
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![
-            Some(clock::to_text(self.at)),
-            self.status.map(|status| status.to_string()),
-            self.error.clone(),
-            Some(self.duration_ms.to_string()),
-            self.response.clone(),
-        ]
-    }
-}
-
-impl Show for SubscriptionBacklog {
-    const COLUMNS: &'static [&'static str] =
-        &["Tenant", "Subscription", "URL", "Paused at", "Pending", "Retried", "Dead", "Oldest"];
-
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![
-            Some(self.tenant.clone()),
-            Some(self.subscription_id.to_string()),
-            Some(self.url.clone()),
-            self.paused_at.clone(),
-            Some(self.pending.to_string()),
-            Some(self.retried.to_string()),
-            Some(self.dead.to_string()),
-            Some(clock::to_text(self.oldest_at)),
-        ]
-    }
-}
-
-impl Show for ReplayReport {
-    const COLUMNS: &'static [&'static str] = &["Matched", "Replayed"];
-
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![Some(self.matched.to_string()), Some(self.replayed.to_string())]
-    }
-}
+show!(ReplayReport, report: "Matched" report.matched, "Replayed" report.replayed);

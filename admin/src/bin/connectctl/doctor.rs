@@ -1,7 +1,7 @@
 //! `connectctl doctor`: checks of the installation.
 
 use crate::migrate::RolePrefixArg;
-use crate::output::{Output, Show};
+use crate::output::{Output, show};
 use admin::doctor::{self, Finding, Installation};
 use admin::roles::RolePrefix;
 use clap::Args;
@@ -52,10 +52,4 @@ pub(crate) async fn run(args: DoctorArgs, output: Output) -> anyhow::Result<Exit
     Ok(if report.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-impl Show for Finding {
-    const COLUMNS: &'static [&'static str] = &["Level", "Check", "Finding", "Fix"];
-
-    fn cells(&self) -> Vec<Option<String>> {
-        [self.level.as_str(), self.check, &self.message, &self.fix].map(|text| Some(text.to_owned())).to_vec()
-    }
-}
+show!(Finding, finding: "Level" finding.level.as_str(), "Check" finding.check, "Finding" finding.message, "Fix" finding.fix);

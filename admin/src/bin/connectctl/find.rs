@@ -1,10 +1,9 @@
 //! `connectctl find`: everything known of an id.
 
 use crate::context::Context;
-use crate::output::Show;
+use crate::output::show;
 use admin::find::{FindQuery, FoundStep, find};
 use clap::Args;
-use common::clock;
 
 #[derive(Debug, Args)]
 pub(crate) struct FindArgs {
@@ -24,21 +23,5 @@ pub(crate) async fn run(args: FindArgs, context: &Context) -> anyhow::Result<()>
     context.output.print_list(&steps)
 }
 
-impl Show for FoundStep {
-    const COLUMNS: &'static [&'static str] =
-        &["At", "Stage", "Detail", "Tenant", "Event", "Request", "Client", "Lead", "Delivery"];
-
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![
-            Some(clock::to_text(self.at)),
-            Some(self.stage.to_owned()),
-            Some(self.detail.clone()),
-            Some(self.tenant.clone()),
-            self.event_id.clone(),
-            self.request_id.map(|id| id.to_string()),
-            self.client_id.map(|id| id.to_string()),
-            self.lead_id.map(|id| id.to_string()),
-            self.delivery_id.map(|id| id.to_string()),
-        ]
-    }
-}
+show!(FoundStep, step: "At" step.at, "Stage" step.stage, "Detail" step.detail, "Tenant" step.tenant, "Event" step.event_id,
+    "Request" step.request_id, "Client" step.client_id, "Lead" step.lead_id, "Delivery" step.delivery_id);

@@ -2,7 +2,7 @@
 
 use crate::arguments::{RotationArgs, TenantArgs};
 use crate::context::Context;
-use crate::output::Show;
+use crate::output::show;
 use admin::Result;
 use admin::input::{KeyScopes, Name, Origin};
 use admin::keys::{self, CreatedKey, Key, KeyFilter, NewKey, RotatedKey, SecretUse};
@@ -145,51 +145,14 @@ fn new_key(create: Create) -> Result<NewKey> {
     })
 }
 
-impl Show for CreatedKey {
-    const COLUMNS: &'static [&'static str] = &["Prefix", "Secret", "Scopes"];
+show!(CreatedKey, created: "Prefix" created.prefix, "Secret" created.secret, "Scopes" created.scopes);
 
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![Some(self.prefix.clone()), Some(self.secret.clone()), Some(self.scopes.join(", "))]
-    }
-}
+show!(RotatedKey, rotated: "Prefix" rotated.prefix, "Secret" rotated.secret);
 
-impl Show for RotatedKey {
-    const COLUMNS: &'static [&'static str] = &["Prefix", "Secret"];
-
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![Some(self.prefix.clone()), Some(self.secret.clone())]
-    }
-}
-
-impl Show for Key {
-    const COLUMNS: &'static [&'static str] = &[
-        "Prefix",
-        "Name",
-        "Scopes",
-        "Origin",
-        "Created at",
-        "Expires at",
-        "Revoked at",
-        "Last used at",
-        "Safe to revoke",
-        "Old secret",
-    ];
-
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![
-            Some(self.prefix.clone()),
-            Some(self.name.clone()),
-            Some(self.scopes.join(", ")),
-            self.origin.clone(),
-            Some(self.created_at.clone()),
-            self.expires_at.clone(),
-            self.revoked_at.clone(),
-            self.last_used_at.clone(),
-            self.revoked_at.is_none().then(|| safety(self.safe_to_revoke)),
-            self.secrets.iter().find(|secret| !secret.current).map(old_secret),
-        ]
-    }
-}
+show!(Key, key: "Prefix" key.prefix, "Name" key.name, "Scopes" key.scopes, "Origin" key.origin, "Created at" key.created_at,
+    "Expires at" key.expires_at, "Revoked at" key.revoked_at, "Last used at" key.last_used_at,
+    "Safe to revoke" key.revoked_at.is_none().then(|| safety(key.safe_to_revoke)),
+    "Old secret" key.secrets.iter().find(|secret| !secret.current).map(old_secret));
 
 fn safety(is_safe: bool) -> String {
     if is_safe { "yes, no use for 7 days" } else { "no" }.to_owned()

@@ -2,10 +2,9 @@
 
 use crate::arguments::TenantArgs;
 use crate::context::Context;
-use crate::output::Show;
+use crate::output::show;
 use admin::tenants::{self, Pressure, Usage};
 use clap::Args;
-use common::clock;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  connectctl pressure")]
@@ -26,28 +25,7 @@ pub(crate) async fn pressure(PressureArgs: PressureArgs, context: &Context) -> a
     context.output.print_list(&tenants::pressures(&context.database).await?)
 }
 
-impl Show for Usage {
-    const COLUMNS: &'static [&'static str] = &["Month", "Writes", "Quota"];
+show!(Usage, usage: "Month" usage.month, "Writes" usage.writes, "Quota" usage.quota);
 
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![
-            Some(self.month.clone()),
-            Some(self.writes.to_string()),
-            self.quota.map(|quota| quota.to_string()),
-        ]
-    }
-}
-
-impl Show for Pressure {
-    const COLUMNS: &'static [&'static str] = &["Tenant", "Queue", "Waiting", "Refused", "Reported at"];
-
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![
-            Some(self.tenant.clone()),
-            Some(self.queue.clone()),
-            Some(self.waiting.to_string()),
-            Some(self.refused.to_string()),
-            Some(clock::to_text(self.reported_at)),
-        ]
-    }
-}
+show!(Pressure, pressure: "Tenant" pressure.tenant, "Queue" pressure.queue, "Waiting" pressure.waiting,
+    "Refused" pressure.refused, "Reported at" pressure.reported_at);

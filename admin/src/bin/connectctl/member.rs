@@ -2,7 +2,7 @@
 
 use crate::arguments::TenantArgs;
 use crate::context::Context;
-use crate::output::Show;
+use crate::output::show;
 use admin::input::{MemberEmail, Name};
 use admin::tenants::{self, Member};
 use clap::{Args, Subcommand};
@@ -63,11 +63,4 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
     }
 }
 
-impl Show for Member {
-    const COLUMNS: &'static [&'static str] = &["Email", "Name", "Active"];
-
-    fn cells(&self) -> Vec<Option<String>> {
-        let active = if self.active { "yes" } else { "no" };
-        vec![Some(self.email.clone()), Some(self.name.clone()), Some(active.to_owned())]
-    }
-}
+show!(Member, member: "Email" member.email, "Name" member.name, "Active" member.active);

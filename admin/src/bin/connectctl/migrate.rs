@@ -1,7 +1,7 @@
 //! `connectctl migrate`, and `connectctl roles`: what the programs may do in the database and in the broker.
 
 use crate::context::Context;
-use crate::output::{Output, Show};
+use crate::output::{Output, show};
 use admin::migrations::{self, MigrationReport};
 use admin::roles::{self, BrokerPermissions, Grant, RolePrefix};
 use clap::Args;
@@ -75,13 +75,7 @@ pub(crate) async fn run(args: MigrateArgs, context: &mut Context) -> anyhow::Res
     output.print_one(&report)
 }
 
-impl Show for MigrationReport {
-    const COLUMNS: &'static [&'static str] = &["Applied"];
-
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![(!self.applied.is_empty()).then(|| self.applied.join(", "))]
-    }
-}
+show!(MigrationReport, report: "Applied" report.applied);
 
 /// What the command prints with `--json`.
 #[derive(Serialize)]

@@ -3,12 +3,18 @@
 use crate::arguments::Limit;
 use admin::{Newest, Observer, ProgressStep};
 use anyhow::Context as _;
+use chrono::{DateTime, Utc};
 use comfy_table::Table;
 use comfy_table::presets::ASCII_FULL_CONDENSED;
-use common::model::text;
+use common::clock;
+use common::model::{
+    ClientId, DeliveryState, DiscoveryId, LeadId, ProposalId, Stage, TenantId, TripId, text,
+};
 use common::progress::Progress;
 use serde::Serialize;
+use serde_json::value::RawValue;
 use std::io::{ErrorKind, Write as _, stdout};
+use uuid::Uuid;
 
 /// Default limits of a list: rows of a table, and items of JSON.
 const TABLE_MAX: u32 = 1_000;
@@ -23,6 +29,63 @@ pub(crate) trait Show: Serialize {
 
     /// A cell for each column; `None` is printed as a dash.
     fn cells(&self) -> Vec<Option<String>>;
+}
+
+/// Implements [`Show`] for a type: each column has its heading, and an expression of the item whose type is a [`Cell`].
+macro_rules! show {
+    ($type:ty, $item:ident: $($column:literal $cell:expr),+) => {
+        impl $crate::output::Show for $type {
+            const COLUMNS: &'static [&'static str] = &[$($column),+];
+
+            fn cells(&self) -> Vec<Option<String>> {
+                let $item = self;
+                vec![$($crate::output::Cell::cell(&$cell)),+]
+            }
+        }
+    };
+}
+pub(crate) use show;
+
+/// The value of a cell.
+pub(crate) trait Cell {
+    /// The text of the cell; `None` for a dash.
+    fn cell(&self) -> Option<String>;
+}
+
+macro_rules! displayed {
+    ($($type:ty),+) => {$(
+        impl Cell for $type {
+            fn cell(&self) -> Option<String> {
+                Some(self.to_string())
+            }
+        }
+    )+};
+}
+displayed!(&str, String, Box<RawValue>, Uuid, i16, i32, i64, u32, u64, usize);
+displayed!(ClientId, DiscoveryId, LeadId, ProposalId, TenantId, TripId, DeliveryState, Stage);
+
+impl Cell for DateTime<Utc> {
+    fn cell(&self) -> Option<String> {
+        Some(clock::to_text(*self))
+    }
+}
+
+impl Cell for bool {
+    fn cell(&self) -> Option<String> {
+        Some(if *self { "yes" } else { "no" }.to_owned())
+    }
+}
+
+impl Cell for Vec<String> {
+    fn cell(&self) -> Option<String> {
+        (!self.is_empty()).then(|| self.join(", "))
+    }
+}
+
+impl<T: Cell> Cell for Option<T> {
+    fn cell(&self) -> Option<String> {
+        self.as_ref().and_then(T::cell)
+    }
 }
 
 /// Where a command prints: as JSON or as tables.
@@ -198,13 +261,7 @@ mod tests {
     #[derive(Serialize)]
     struct Pair(&'static str, Option<&'static str>);
 
-    impl Show for Pair {
-        const COLUMNS: &'static [&'static str] = &["a", "b"];
-
-        fn cells(&self) -> Vec<Option<String>> {
-            vec![Some(self.0.to_owned()), self.1.map(str::to_owned)]
-        }
-    }
+    show!(Pair, pair: "a" pair.0, "b" pair.1);
 
     #[test]
     fn a_table_shows_a_dash_for_a_missing_value() {

@@ -2,10 +2,8 @@
 
 use crate::arguments::one_of;
 use crate::context::{Context, confirm, connect_database, open_broker};
-use crate::output::{Output, Show};
-use admin::queues::{
-    self, DeadLetterDrop, DeadLetterView, DropReport, LetterMetadata, QueueView, RequeueReport,
-};
+use crate::output::{Output, show};
+use admin::queues::{self, DeadLetterDrop, DeadLetterView, DropReport, MacStatus, QueueView, RequeueReport};
 use clap::builder::TypedValueParser;
 use clap::{Args, Subcommand};
 use common::broker::{OperatorConnection, Queue};
@@ -180,50 +178,13 @@ async fn discard(broker: &OperatorConnection, json: bool, dropped: &DropArgs) ->
     Ok(drop.run(&mut database, &actor, &mut output.observer()).await?)
 }
 
-impl Show for QueueView {
-    const COLUMNS: &'static [&'static str] = &["Queue", "Depth", "Oldest", "Consumers", "Dead"];
+show!(QueueView, queue: "Queue" queue.name, "Depth" queue.depth, "Oldest" queue.oldest, "Consumers" queue.consumers,
+    "Dead" queue.dead);
 
-    fn cells(&self) -> Vec<Option<String>> {
-        let number = |number: Option<u32>| number.map(|number| number.to_string());
-        vec![
-            Some(self.name.clone()),
-            number(self.depth),
-            self.oldest.clone(),
-            number(self.consumers),
-            number(self.dead),
-        ]
-    }
-}
+show!(DeadLetterView, letter: "Dead since" letter.at, "Why" letter.why, "MAC" letter.mac.map(MacStatus::as_str),
+    "Type" letter.metadata.kind, "Request or delivery" letter.metadata.delivery_id.or(letter.metadata.request_id),
+    "Bytes" letter.bytes);
 
-impl Show for DeadLetterView {
-    const COLUMNS: &'static [&'static str] =
-        &["Dead since", "Why", "MAC", "Type", "Request or delivery", "Bytes"];
+show!(RequeueReport, report: "Requeued" report.requeued, "Kept" report.kept, "Removed" report.removed);
 
-    fn cells(&self) -> Vec<Option<String>> {
-        let LetterMetadata { kind, request_id, delivery_id, .. } = &self.metadata;
-        vec![
-            self.at.clone(),
-            Some(self.why.to_owned()),
-            self.mac.map(|mac| mac.as_str().to_owned()),
-            kind.clone(),
-            delivery_id.or(*request_id).map(|id| id.to_string()),
-            Some(self.bytes.to_string()),
-        ]
-    }
-}
-
-impl Show for RequeueReport {
-    const COLUMNS: &'static [&'static str] = &["Requeued", "Kept", "Removed"];
-
-    fn cells(&self) -> Vec<Option<String>> {
-        [self.requeued, self.kept, self.removed].map(|number| Some(number.to_string())).to_vec()
-    }
-}
-
-impl Show for DropReport {
-    const COLUMNS: &'static [&'static str] = &["Dropped"];
-
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![Some(self.dropped.to_string())]
-    }
-}
+show!(DropReport, report: "Dropped" report.dropped);

@@ -2,10 +2,9 @@
 
 use crate::arguments::{Limit, TenantArgs};
 use crate::context::Context;
-use crate::output::Show;
+use crate::output::show;
 use admin::refusals::{self, RefusalFilter, RefusedRequest};
 use clap::Args;
-use common::clock;
 
 #[derive(Debug, Args)]
 pub(crate) struct RefusalsArgs {
@@ -29,20 +28,5 @@ pub(crate) async fn run(args: RefusalsArgs, context: &Context) -> anyhow::Result
     context.output.print_newest(&refused, limit)
 }
 
-impl Show for RefusedRequest {
-    const COLUMNS: &'static [&'static str] =
-        &["At", "Key", "Method", "Route", "Status", "Reason", "Detail", "Request"];
-
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![
-            Some(clock::to_text(self.at)),
-            Some(self.key_prefix.clone()),
-            Some(self.method.clone()),
-            Some(self.route.clone()),
-            Some(self.status.to_string()),
-            Some(self.reason.clone()),
-            self.detail.clone(),
-            Some(self.request_id.to_string()),
-        ]
-    }
-}
+show!(RefusedRequest, refused: "At" refused.at, "Key" refused.key_prefix, "Method" refused.method, "Route" refused.route,
+    "Status" refused.status, "Reason" refused.reason, "Detail" refused.detail, "Request" refused.request_id);

@@ -2,7 +2,7 @@
 
 use crate::arguments::TenantArgs;
 use crate::context::Context;
-use crate::output::Show;
+use crate::output::show;
 use admin::deliveries::{self, ReplayJob};
 use clap::{Args, Subcommand};
 use common::clock;
@@ -49,28 +49,17 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
     }
 }
 
-impl Show for ReplayJob {
-    const COLUMNS: &'static [&'static str] =
-        &["Id", "State", "Matched", "Replayed", "Per second", "Deliveries", "Created at", "Ended at"];
+show!(ReplayJob, job: "Id" job.id, "State" job.state.as_str(), "Matched" job.matched, "Replayed" job.replayed,
+    "Per second" job.per_second, "Deliveries" selected(job), "Created at" job.created_at, "Ended at" job.ended_at);
 
-    fn cells(&self) -> Vec<Option<String>> {
-        let (from, to) = self.occurred();
-        let selected = [
-            Some(self.states.join(" and ")),
-            self.event_type.clone(),
-            self.subscription_id.map(|id| format!("to {id}")),
-            from.map(|at| format!("from {}", clock::to_text(at))),
-            to.map(|at| format!("before {}", clock::to_text(at))),
-        ];
-        vec![
-            Some(self.id.to_string()),
-            Some(self.state.as_str().to_owned()),
-            self.matched.map(|matched| matched.to_string()),
-            Some(self.replayed.to_string()),
-            Some(self.per_second.to_string()),
-            Some(selected.into_iter().flatten().collect::<Vec<_>>().join(", ")),
-            Some(clock::to_text(self.created_at)),
-            self.ended_at.map(clock::to_text),
-        ]
-    }
+fn selected(job: &ReplayJob) -> Vec<String> {
+    let (from, to) = job.occurred();
+    let selected = [
+        Some(job.states.join(" and ")),
+        job.event_type.clone(),
+        job.subscription_id.map(|id| format!("to {id}")),
+        from.map(|at| format!("from {}", clock::to_text(at))),
+        to.map(|at| format!("before {}", clock::to_text(at))),
+    ];
+    selected.into_iter().flatten().collect()
 }

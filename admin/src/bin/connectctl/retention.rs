@@ -1,7 +1,7 @@
 //! `connectctl retention`: what expires.
 
 use crate::context::Context;
-use crate::output::Show;
+use crate::output::show;
 use admin::retention::{self, ExpiredReport, RemovedReport};
 use clap::Subcommand;
 use common::clock;
@@ -31,18 +31,6 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
     }
 }
 
-impl Show for ExpiredReport {
-    const COLUMNS: &'static [&'static str] = &["What", "Keep", "Due"];
+show!(ExpiredReport, report: "What" report.what, "Keep" report.keep, "Due" report.expired);
 
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![Some(self.what.to_owned()), Some(self.keep.clone()), Some(self.expired.to_string())]
-    }
-}
-
-impl Show for RemovedReport {
-    const COLUMNS: &'static [&'static str] = &["What", "Removed"];
-
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![Some(self.what.to_owned()), Some(self.removed.to_string())]
-    }
-}
+show!(RemovedReport, report: "What" report.what, "Removed" report.removed);

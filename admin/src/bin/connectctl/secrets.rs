@@ -1,7 +1,7 @@
 //! `connectctl secrets`: the values that are sealed under the master key.
 
 use crate::context::Context;
-use crate::output::Show;
+use crate::output::show;
 use admin::sealed_values::{self, RotationReport, SealedCount};
 use clap::Subcommand;
 
@@ -39,20 +39,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
     }
 }
 
-impl Show for RotationReport {
-    const COLUMNS: &'static [&'static str] = &["Key", "Rewrapped", "Remaining", "Unreadable"];
+show!(RotationReport, report: "Key" report.key_id, "Rewrapped" report.rewrapped, "Remaining" report.remaining,
+    "Unreadable" report.unreadable);
 
-    fn cells(&self) -> Vec<Option<String>> {
-        let numbers =
-            [self.rewrapped, self.remaining, self.unreadable].map(|number| Some(number.to_string()));
-        std::iter::once(Some(self.key_id.clone())).chain(numbers).collect()
-    }
-}
-
-impl Show for SealedCount {
-    const COLUMNS: &'static [&'static str] = &["Key", "Is", "Values"];
-
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![Some(self.key_id.clone()), Some(self.key.as_str().to_owned()), Some(self.values.to_string())]
-    }
-}
+show!(SealedCount, count: "Key" count.key_id, "Is" count.key.as_str(), "Values" count.values);

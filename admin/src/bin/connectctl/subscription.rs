@@ -3,12 +3,11 @@
 use crate::arguments::{RotationArgs, TenantArgs};
 use crate::context::Context;
 use crate::delivery;
-use crate::output::Show;
+use crate::output::show;
 use admin::input::EventTypes;
 use admin::subscriptions::{self, NewSubscription, Subscription, SubscriptionSecret, check_receiver};
 use anyhow::ensure;
 use clap::{Args, Subcommand};
-use common::clock;
 use common::egress::EgressSettings;
 use common::model::DeliveryState;
 use common::settings::{SettingValue, TenantBounds};
@@ -197,25 +196,7 @@ async fn create(create: Create, context: &mut Context) -> anyhow::Result<Subscri
     Ok(subscriptions::create(database, actor, &master_keys, bound, &new).await?)
 }
 
-impl Show for SubscriptionSecret {
-    const COLUMNS: &'static [&'static str] = &["Id", "Secret"];
+show!(SubscriptionSecret, created: "Id" created.id, "Secret" created.secret);
 
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![Some(self.id.to_string()), Some(self.secret.clone())]
-    }
-}
-
-impl Show for Subscription {
-    const COLUMNS: &'static [&'static str] = &["Id", "State", "Url", "Key", "Events", "Created at"];
-
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![
-            Some(self.id.to_string()),
-            Some(self.state.as_str().to_owned()),
-            Some(self.url.clone()),
-            self.key.clone(),
-            Some(self.events.as_ref().map_or_else(|| "all".to_owned(), |events| events.join(", "))),
-            Some(clock::to_text(self.created_at)),
-        ]
-    }
-}
+show!(Subscription, shown: "Id" shown.id, "State" shown.state.as_str(), "Url" shown.url, "Key" shown.key,
+    "Events" shown.events.as_ref().map_or_else(|| "all".to_owned(), |events| events.join(", ")), "Created at" shown.created_at);

@@ -2,12 +2,11 @@
 
 use crate::arguments::TenantArgs;
 use crate::context::Context;
-use crate::output::Show;
+use crate::output::show;
 use admin::Result;
 use admin::input::{EnquiryPrefix, MonthlyQuota, Name, TenantSlug};
 use admin::tenants::{self, CreatedTenant, NewTenant, Tenant, TenantChanges};
 use clap::{Args, Subcommand};
-use common::clock;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -107,28 +106,8 @@ fn new_tenant(create: &Create) -> Result<NewTenant> {
     })
 }
 
-impl Show for Tenant {
-    const COLUMNS: &'static [&'static str] =
-        &["Slug", "Name", "Enquiry prefix", "Discovery", "Monthly quota", "Reads/s", "Created at", "Id"];
+show!(Tenant, tenant: "Slug" tenant.slug, "Name" tenant.name, "Enquiry prefix" tenant.enquiry_prefix,
+    "Discovery" if tenant.discovery { "on" } else { "off" }, "Monthly quota" tenant.monthly_quota,
+    "Reads/s" tenant.reads_per_second, "Created at" tenant.created_at, "Id" tenant.id);
 
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![
-            Some(self.slug.clone()),
-            Some(self.name.clone()),
-            Some(self.enquiry_prefix.clone()),
-            Some(if self.discovery { "on" } else { "off" }.to_owned()),
-            self.monthly_quota.map(|quota| quota.to_string()),
-            Some(self.reads_per_second.to_string()),
-            Some(clock::to_text(self.created_at)),
-            Some(self.id.to_string()),
-        ]
-    }
-}
-
-impl Show for CreatedTenant {
-    const COLUMNS: &'static [&'static str] = &["Slug", "Id"];
-
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![Some(self.slug.clone()), Some(self.id.to_string())]
-    }
-}
+show!(CreatedTenant, created: "Slug" created.slug, "Id" created.id);

@@ -2,13 +2,12 @@
 
 use crate::arguments::{ClientArgs, LeadArgs, Limit, TenantArgs, one_of};
 use crate::context::Context;
-use crate::output::Show;
+use crate::output::show;
 use admin::views::{
     self, Discovery, InboxMessage, Invoice, Notification, PipelineFilter, PipelineLead, TimelineEntry,
 };
 use clap::Args;
 use clap::builder::TypedValueParser;
-use common::clock;
 use common::model::Stage;
 use serde_json::value::RawValue;
 
@@ -96,109 +95,26 @@ pub(crate) async fn pipeline(args: PipelineArgs, context: &Context) -> anyhow::R
     context.output.print_newest(&leads, limit)
 }
 
-/// The text of stored JSON, for a table.
-fn raw_cell(value: Option<&RawValue>) -> Option<String> {
-    value.map(|value| value.get().to_owned())
-}
+show!(TimelineEntry, entry: "Occurred at" entry.occurred_at, "Event" entry.event_type, "Origin" entry.origin,
+    "Event id" entry.event_id, "Payload" entry.payload);
 
-impl Show for TimelineEntry {
-    const COLUMNS: &'static [&'static str] = &["Occurred at", "Event", "Origin", "Event id", "Payload"];
+show!(InboxMessage, message: "At" message.at, "Kind" message.kind, "Text" message.text, "Changes" message.changes);
 
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![
-            Some(clock::to_text(self.occurred_at)),
-            Some(self.event_type.clone()),
-            Some(self.origin.clone()),
-            Some(self.event_id.clone()),
-            raw_cell(self.payload.as_deref()),
-        ]
-    }
-}
+show!(Notification, notification: "At" notification.at, "To" notification.to, "Kind" notification.kind,
+    "Lead" notification.lead_id, "Text" notification.text);
 
-impl Show for InboxMessage {
-    const COLUMNS: &'static [&'static str] = &["At", "Kind", "Text", "Changes"];
+show!(Discovery, record: "Discovery id" record.discovery_id, "Discovery" record.discovery, "Profile" record.profile,
+    "Essence" record.essence);
 
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![
-            Some(clock::to_text(self.at)),
-            Some(self.kind.clone()),
-            self.text.clone(),
-            raw_cell(self.changes.as_deref()),
-        ]
-    }
-}
+show!(Invoice, invoice: "Booking" invoice.booking_ref, "Amount" invoice.amount, "Currency" invoice.currency,
+    "Credit used" invoice.credit_used, "Credit applied" invoice.credit_applied, "Credit" invoice.credit_state,
+    "Balance due" invoice.balance_due);
 
-impl Show for Notification {
-    const COLUMNS: &'static [&'static str] = &["At", "To", "Kind", "Lead", "Text"];
-
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![
-            Some(clock::to_text(self.at)),
-            Some(self.to.clone()),
-            Some(self.kind.clone()),
-            self.lead_id.map(|lead| lead.to_string()),
-            Some(self.text.clone()),
-        ]
-    }
-}
-
-impl Show for Discovery {
-    const COLUMNS: &'static [&'static str] = &["Discovery id", "Discovery", "Profile", "Essence"];
-
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![
-            Some(self.discovery_id.to_string()),
-            raw_cell(self.discovery.as_deref()),
-            raw_cell(self.profile.as_deref()),
-            self.essence.clone(),
-        ]
-    }
-}
-
-impl Show for Invoice {
-    const COLUMNS: &'static [&'static str] =
-        &["Booking", "Amount", "Currency", "Credit used", "Credit applied", "Credit", "Balance due"];
-
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![
-            Some(self.booking_ref.clone()),
-            raw_cell(self.amount.as_deref()),
-            self.currency.clone(),
-            raw_cell(self.credit_used.as_deref()),
-            raw_cell(self.credit_applied.as_deref()),
-            Some(self.credit_state.clone()),
-            raw_cell(self.balance_due.as_deref()),
-        ]
-    }
-}
-
-impl Show for PipelineLead {
-    const COLUMNS: &'static [&'static str] = &[
-        "Enquiry number",
-        "Title",
-        "Stage",
-        "Follow up",
-        "Owner",
-        "Campaign",
-        "Credit (paise)",
-        "Updated at",
-        "Lead id",
-    ];
-
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![
-            Some(self.lead.enquiry_number.clone()),
-            Some(self.lead.title.clone()),
-            Some(self.lead.stage.to_string()),
-            self.lead.follow_up.then(|| "yes".to_owned()),
-            self.lead.owner.as_ref().map(|owner| owner.name.clone()),
-            self.attribution.as_deref().and_then(campaign),
-            self.credit.as_ref().and_then(|credit| credit.available_paise).map(|paise| paise.to_string()),
-            Some(clock::to_text(self.lead.updated_at)),
-            Some(self.lead.id.to_string()),
-        ]
-    }
-}
+show!(PipelineLead, row: "Enquiry number" row.lead.enquiry_number, "Title" row.lead.title, "Stage" row.lead.stage,
+    "Follow up" row.lead.follow_up.then_some("yes"), "Owner" row.lead.owner.as_ref().map(|owner| owner.name.as_str()),
+    "Campaign" row.attribution.as_deref().and_then(campaign),
+    "Credit (paise)" row.credit.as_ref().and_then(|credit| credit.available_paise), "Updated at" row.lead.updated_at,
+    "Lead id" row.lead.id);
 
 fn campaign(attribution: &RawValue) -> Option<String> {
     let block: serde_json::Value = serde_json::from_str(attribution.get()).ok()?;
