@@ -1,6 +1,6 @@
 //! The last minutes: counts, lengths of queues, and what waits longest.
 
-use super::{all, exactly_one};
+use super::{all, exactly_one, read_row};
 use crate::Result;
 use chrono::{DateTime, Utc};
 use common::broker::Queue;
@@ -114,27 +114,15 @@ pub(crate) async fn dead(client: &Client) -> Result<i64> {
 }
 
 fn minute(row: &Row) -> Result<ActivityMinute> {
-    Ok(ActivityMinute {
-        at: row.try_get("minute")?,
-        accepted: row.try_get("accepted")?,
-        refused: row.try_get("refused")?,
-        applied: row.try_get("applied")?,
-        failed: row.try_get("failed")?,
-        delivered: row.try_get("delivered")?,
-        undelivered: row.try_get("undelivered")?,
-        timed_out: row.try_get("timed_out")?,
-    })
+    Ok(read_row!(row => ActivityMinute {
+        at = "minute", accepted, refused, applied, failed, delivered, undelivered, timed_out
+    }))
 }
 
 fn queue_state(row: &Row) -> Result<Option<QueueState>> {
     let name: &str = row.try_get("queue")?;
     let Some(queue) = Queue::ALL.into_iter().find(|queue| queue.as_str() == name) else { return Ok(None) };
-    Ok(Some(QueueState {
-        queue,
-        observed_at: row.try_get("observed_at")?,
-        ready: row.try_get("ready")?,
-        consumers: row.try_get("consumers")?,
-        dead: row.try_get("dead")?,
-        published_after: row.try_get("published_after")?,
-    }))
+    Ok(Some(read_row!(row => QueueState {
+        queue: queue, observed_at, ready, consumers, dead, published_after
+    })))
 }

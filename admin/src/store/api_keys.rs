@@ -2,7 +2,7 @@
 
 use super::sealed_values::{Columns, SealedRow, SealedValue, count_rewrapped};
 use super::secret_uses::{SecretUse, UseRow};
-use super::{all, execute, exists, newest, one};
+use super::{all, execute, exists, newest, one, read_row};
 use crate::input::{KeyScopes, Name, Origin, duration};
 use crate::{Newest, Result};
 use chrono::{DateTime, Utc};
@@ -226,13 +226,10 @@ pub(crate) async fn tenant(on: &impl GenericClient, prefix: &str) -> Result<Opti
 pub(crate) async fn sealed(client: &Client, prefix: &str) -> Result<Option<SealedKey>> {
     one(client, SEALED, &[&prefix], |row| {
         let old: Option<Vec<u8>> = row.try_get("old_secret_sealed")?;
-        Ok(SealedKey {
-            tenant: tenant_id(row)?,
-            revoked_at: row.try_get("revoked_at")?,
-            expires_at: row.try_get("expires_at")?,
-            secret: row.try_get("secret_sealed")?,
-            old_secret: old.zip(row.try_get("old_secret_until")?),
-        })
+        Ok(read_row!(row => SealedKey {
+            tenant: tenant_id(row)?, revoked_at, expires_at, secret = "secret_sealed",
+            old_secret: old.zip(row.try_get("old_secret_until")?)
+        }))
     })
     .await
 }

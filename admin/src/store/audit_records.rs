@@ -1,6 +1,6 @@
 //! Records of operators' actions.
 
-use super::execute;
+use super::{execute, read_row};
 use crate::{Newest, Result};
 use chrono::{DateTime, TimeZone as _, Utc};
 use common::clock;
@@ -123,15 +123,7 @@ pub(crate) async fn newest(
 }
 
 fn record(row: &Row) -> Result<AuditRecord> {
-    Ok(AuditRecord {
-        id: row.try_get("audit_id")?,
-        at: row.try_get("at")?,
-        who: row.try_get("who")?,
-        interface: row.try_get("interface")?,
-        action: row.try_get("action")?,
-        target: row.try_get("target")?,
-        tenant: row.try_get("slug")?,
-    })
+    Ok(read_row!(row => AuditRecord { id = "audit_id", at, who, interface, action, target, tenant = "slug" }))
 }
 
 /// The time of a UUIDv7, in whole milliseconds.

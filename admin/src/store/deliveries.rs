@@ -1,6 +1,6 @@
 //! Deliveries and their attempts, as operators see them.
 
-use super::{all, newest, one};
+use super::{all, newest, one, read_row};
 use crate::{AdminError, Newest, Result};
 use chrono::{DateTime, Utc};
 use common::clock;
@@ -278,41 +278,21 @@ fn delivery(row: &Row) -> Result<Delivery> {
             response: None,
         })
     };
-    Ok(Delivery {
-        id: row.try_get("delivery_id")?,
-        tenant: TenantId(row.try_get("tenant_id")?),
-        event_id: row.try_get("event_id")?,
-        event_type: row.try_get("event_type")?,
-        subscription_id: row.try_get("subscription_id")?,
-        state: state(row)?,
-        created_at: row.try_get("created_at")?,
-        next_attempt_at: next_attempt.map(clock::to_text),
-        origin: row.try_get("origin")?,
-        attempts: Vec::new(),
-        last: last_at.map(last).transpose()?,
-    })
+    Ok(read_row!(row => Delivery {
+        id = "delivery_id", tenant = "tenant_id" as TenantId, event_id, event_type, subscription_id,
+        state: state(row)?, created_at, next_attempt_at: next_attempt.map(clock::to_text), origin,
+        attempts: Vec::new(), last: last_at.map(last).transpose()?
+    }))
 }
 
 fn attempt(row: &Row) -> Result<Attempt> {
-    Ok(Attempt {
-        at: row.try_get("at")?,
-        status: row.try_get("status")?,
-        error: row.try_get("error")?,
-        duration_ms: row.try_get("duration_ms")?,
-        response: row.try_get("response")?,
-    })
+    Ok(read_row!(row => Attempt { at, status, error, duration_ms, response }))
 }
 
 fn backlog(row: &Row) -> Result<SubscriptionBacklog> {
     let paused_at: Option<DateTime<Utc>> = row.try_get("paused_at")?;
-    Ok(SubscriptionBacklog {
-        tenant: row.try_get("slug")?,
-        subscription_id: row.try_get("subscription_id")?,
-        url: row.try_get("display_url")?,
-        paused_at: paused_at.map(clock::to_text),
-        pending: row.try_get("pending")?,
-        retried: row.try_get("retried")?,
-        dead: row.try_get("dead")?,
-        oldest_at: row.try_get("oldest")?,
-    })
+    Ok(read_row!(row => SubscriptionBacklog {
+        tenant = "slug", subscription_id, url = "display_url", paused_at: paused_at.map(clock::to_text),
+        pending, retried, dead, oldest_at = "oldest"
+    }))
 }

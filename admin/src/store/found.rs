@@ -1,6 +1,6 @@
 //! Look-ups by any id, in all tenants that are given.
 
-use super::{all, one};
+use super::{all, one, read_row};
 use crate::Result;
 use chrono::{DateTime, Utc};
 use common::model::TenantId;
@@ -203,50 +203,32 @@ pub(crate) async fn bookings(
     reference: &str,
 ) -> Result<Vec<FoundBooking>> {
     let read = |row: &Row| {
-        Ok(FoundBooking {
-            tenant: TenantId(row.try_get("tenant_id")?),
-            lead: row.try_get("lead_id")?,
-            client: row.try_get("client_id")?,
-            created_at: row.try_get("created_at")?,
-            cancelled_at: row.try_get("cancelled_at")?,
-        })
+        Ok(read_row!(row => FoundBooking {
+            tenant = "tenant_id" as TenantId, lead = "lead_id", client = "client_id", created_at,
+            cancelled_at
+        }))
     };
     all(client, BOOKING, &[&tenants, &reference], read).await
 }
 
 fn applied_event(row: &Row) -> Result<AppliedEvent> {
-    Ok(AppliedEvent {
-        tenant: TenantId(row.try_get("tenant_id")?),
-        id: row.try_get("event_id")?,
-        event_type: row.try_get("event_type")?,
-        key: row.try_get("key_prefix")?,
-        request: row.try_get("request_id")?,
-        applied_at: row.try_get("applied_at")?,
-        client: row.try_get("client_id")?,
-        lead: row.try_get("lead_id")?,
-        warnings: row.try_get("warnings")?,
-    })
+    Ok(read_row!(row => AppliedEvent {
+        tenant = "tenant_id" as TenantId, id = "event_id", event_type, key = "key_prefix",
+        request = "request_id", applied_at, client = "client_id", lead = "lead_id", warnings
+    }))
 }
 
 fn outbound_event(row: &Row) -> Result<OutboundEvent> {
-    Ok(OutboundEvent {
-        tenant: TenantId(row.try_get("tenant_id")?),
-        id: row.try_get("event_id")?,
-        event_type: row.try_get("event_type")?,
-        created_at: row.try_get("created_at")?,
-        request: row.try_get("request_id")?,
-    })
+    Ok(read_row!(row => OutboundEvent {
+        tenant = "tenant_id" as TenantId, id = "event_id", event_type, created_at, request = "request_id"
+    }))
 }
 
 fn found_lead(row: &Row) -> Result<FoundLead> {
-    Ok(FoundLead {
-        tenant: TenantId(row.try_get("tenant_id")?),
-        id: row.try_get("lead_id")?,
-        client: row.try_get("client_id")?,
-        number: row.try_get("enquiry_number")?,
-        stage: row.try_get("stage")?,
-        created_at: row.try_get("created_at")?,
-    })
+    Ok(read_row!(row => FoundLead {
+        tenant = "tenant_id" as TenantId, id = "lead_id", client = "client_id", number = "enquiry_number",
+        stage, created_at
+    }))
 }
 
 fn found_client(row: &Row) -> Result<FoundClient> {

@@ -134,6 +134,19 @@ async fn newest<T>(
     Ok(Newest { items: rows.iter().rev().map(read).collect::<Result<_, _>>()?, is_cut })
 }
 
+/// Makes a struct of a row: each field from the column of its name, from another one (`id = "job_id"`, in a new type with
+/// `as TenantId`), or with a value (`state: state(row)?`).
+macro_rules! read_row {
+    ($row:ident => $type:ident { $($field:ident $(= $column:literal)? $(as $new:ident)? $(: $value:expr)?),+ }) => {
+        $type { $($field: read_row!(@ $row $field $(= $column)? $(as $new)? $(: $value)?)),+ }
+    };
+    (@ $row:ident $field:ident) => { $row.try_get(stringify!($field))? };
+    (@ $row:ident $field:ident = $column:literal) => { $row.try_get($column)? };
+    (@ $row:ident $field:ident = $column:literal as $new:ident) => { $new($row.try_get($column)?) };
+    (@ $row:ident $field:ident : $value:expr) => { $value };
+}
+use read_row;
+
 /// JSON of the database, as it is stored.
 fn raw_json(text: Option<String>) -> Result<Option<Box<RawValue>>> {
     let parsed = text.map(RawValue::from_string).transpose();

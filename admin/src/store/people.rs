@@ -1,7 +1,7 @@
 //! A client as a person: what an export or an erasure reads of them, the keys of the rows that are about them, and what an erasure
 //! changes in `deliveries` and `replay_entries`.
 
-use super::{Parameters, all, execute, one};
+use super::{Parameters, all, execute, one, read_row};
 use crate::{AdminError, Result};
 use chrono::{DateTime, Utc};
 use common::db::Sql;
@@ -169,12 +169,10 @@ pub(crate) async fn find(
             column("phone_digits", PersonIdentity::Phone)?,
             column("external_id", PersonIdentity::ExternalId)?,
         ];
-        Ok(FoundPerson {
-            is_company: row.try_get("is_company")?,
-            identities: identities.into_iter().flatten().collect(),
-            account: row.try_get("account_id")?,
-            created_at: row.try_get("created_at")?,
-        })
+        Ok(read_row!(row => FoundPerson {
+            is_company, identities: identities.into_iter().flatten().collect(), account = "account_id",
+            created_at
+        }))
     };
     one(on, FIND, &[&tenant.0, &id.0], read).await
 }

@@ -1,6 +1,6 @@
 //! Attempts of the newest deliveries, summarized by subscription.
 
-use super::all;
+use super::{all, read_row};
 use crate::Result;
 use chrono::{DateTime, Utc};
 use common::model::TenantId;
@@ -65,13 +65,9 @@ pub(crate) async fn load(
     let read = |row: &Row| {
         let (at, why): (Option<DateTime<Utc>>, Option<String>) =
             (row.try_get("failed_at")?, row.try_get("failure")?);
-        let health = ReceiverHealth {
-            attempts: row.try_get("attempts")?,
-            succeeded: row.try_get("succeeded")?,
-            median_ms: row.try_get("median_ms")?,
-            slow_ms: row.try_get("slow_ms")?,
-            last_failure: at.zip(why),
-        };
+        let health = read_row!(row => ReceiverHealth {
+            attempts, succeeded, median_ms, slow_ms, last_failure: at.zip(why)
+        });
         Ok((row.try_get("subscription_id")?, health))
     };
     Ok(all(client, HEALTH, parameters, read).await?.into_iter().collect())

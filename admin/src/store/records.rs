@@ -1,6 +1,6 @@
 //! Leads and clients.
 
-use super::{execute, exists, newest, one, raw_json};
+use super::{execute, exists, newest, one, raw_json, read_row};
 use crate::input::{CompanyDomain, Name};
 use crate::{AdminError, Newest, Result};
 use chrono::{DateTime, Utc};
@@ -171,12 +171,7 @@ pub(crate) async fn leads_of_client(
     limit: u32,
 ) -> Result<Newest<ClientLead>> {
     let read = |row: &Row| {
-        Ok(ClientLead {
-            id: LeadId(row.try_get("lead_id")?),
-            enquiry_number: row.try_get("enquiry_number")?,
-            title: row.try_get("title")?,
-            stage: row.try_get("stage")?,
-        })
+        Ok(read_row!(row => ClientLead { id = "lead_id" as LeadId, enquiry_number, title, stage }))
     };
     newest(client, OF_CLIENT, &[&tenant.0, &id.0], limit, read).await
 }
@@ -192,20 +187,12 @@ fn lead(row: &Row) -> Result<LeadView> {
     let brief: Brief = serde_json::from_str(row.try_get("brief")?)
         .map_err(|error| AdminError::Unreadable(format!("a stored brief cannot be parsed: {error}")))?;
     let unknown = || AdminError::Unreadable(format!("unknown stage {stage:?}"));
-    Ok(LeadView {
-        id: LeadId(row.try_get("lead_id")?),
-        enquiry_number: row.try_get("enquiry_number")?,
-        title: row.try_get("title")?,
-        stage: Stage::parse(&stage).ok_or_else(unknown)?,
-        follow_up: row.try_get("follow_up")?,
-        client_id: ClientId(row.try_get("client_id")?),
-        trip_id: row.try_get::<_, Option<Uuid>>("trip_id")?.map(TripId),
-        external_id: row.try_get("external_id")?,
-        owner: owner(row)?,
-        brief: BriefView::from(brief),
-        created_at: row.try_get("created_at")?,
-        updated_at: row.try_get("updated_at")?,
-    })
+    Ok(read_row!(row => LeadView {
+        id = "lead_id" as LeadId, enquiry_number, title, stage: Stage::parse(&stage).ok_or_else(unknown)?,
+        follow_up, client_id = "client_id" as ClientId,
+        trip_id: row.try_get::<_, Option<Uuid>>("trip_id")?.map(TripId), external_id, owner: owner(row)?,
+        brief: BriefView::from(brief), created_at, updated_at
+    }))
 }
 
 /// The owner with their name. Members are never deleted, so there is a name; without one the email is used.
@@ -219,14 +206,9 @@ fn credit(row: &Row) -> Result<Option<Credit>> {
     let Some(as_of) = row.try_get("as_of")? else {
         return Ok(None);
     };
-    Ok(Some(Credit {
-        membership_id: row.try_get("membership_id")?,
-        corporate_name: row.try_get("corporate_name")?,
-        available_paise: row.try_get("available_paise")?,
-        granted_paise: row.try_get("granted_paise")?,
-        redeemable_percent: row.try_get("redeemable_percent")?,
-        as_of,
-    }))
+    Ok(Some(read_row!(row => Credit {
+        membership_id, corporate_name, available_paise, granted_paise, redeemable_percent, as_of: as_of
+    })))
 }
 
 pub(crate) async fn is_known_client(client: &Client, tenant: TenantId, id: ClientId) -> Result<bool> {
@@ -240,18 +222,10 @@ pub(crate) async fn shown_client(
     id: ClientId,
 ) -> Result<Option<ShownClient>> {
     let read = |row: &Row| {
-        Ok(ShownClient {
-            id: ClientId(row.try_get("client_id")?),
-            name: row.try_get("name")?,
-            email: row.try_get("email")?,
-            phone: row.try_get("phone")?,
-            company: row.try_get("company")?,
-            external_id: row.try_get("external_id")?,
-            client_type: row.try_get("client_type")?,
-            marketing_opt_in: row.try_get("marketing_opt_in")?,
-            created_at: row.try_get("created_at")?,
-            updated_at: row.try_get("updated_at")?,
-        })
+        Ok(read_row!(row => ShownClient {
+            id = "client_id" as ClientId, name, email, phone, company, external_id, client_type,
+            marketing_opt_in, created_at, updated_at
+        }))
     };
     one(client, SHOWN_CLIENT, &[&tenant.0, &id.0], read).await
 }

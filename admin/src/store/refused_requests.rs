@@ -1,6 +1,6 @@
 //! Refused requests that named a key.
 
-use super::{all, newest};
+use super::{all, newest, read_row};
 use crate::{Newest, Result};
 use chrono::{DateTime, Utc};
 use common::clock;
@@ -89,18 +89,8 @@ pub(crate) async fn find(client: &Client, tenants: &[Uuid], id: Uuid) -> Result<
 }
 
 fn refused(row: &Row) -> Result<RefusedRequest> {
-    Ok(RefusedRequest {
-        tenant: TenantId(row.try_get("tenant_id")?),
-        at: row.try_get("at")?,
-        method: row.try_get("method")?,
-        route: row.try_get("route")?,
-        status: row.try_get("status")?,
-        reason: row.try_get("reason")?,
-        detail: row.try_get("detail")?,
-        key_prefix: row.try_get("key_prefix")?,
-        request_id: row.try_get("request_id")?,
-        signed_at: row.try_get("signed_at")?,
-        body_sha256: row.try_get("body_sha256")?,
-        body_bytes: row.try_get("body_bytes")?,
-    })
+    Ok(read_row!(row => RefusedRequest {
+        tenant = "tenant_id" as TenantId, at, method, route, status, reason, detail, key_prefix, request_id,
+        signed_at, body_sha256, body_bytes
+    }))
 }

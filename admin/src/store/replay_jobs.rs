@@ -1,6 +1,6 @@
 //! Replay jobs, as operators see them, and what they would replay.
 
-use super::{execute, newest as newest_rows, one};
+use super::{execute, newest as newest_rows, one, read_row};
 use crate::{AdminError, Newest, Result};
 use chrono::{DateTime, Utc};
 use common::clock;
@@ -269,21 +269,11 @@ fn state(row: &Row) -> Result<ReplayJobState> {
 }
 
 fn job(row: &Row) -> Result<ReplayJob> {
-    Ok(ReplayJob {
-        tenant: TenantId(row.try_get("tenant_id")?),
-        id: row.try_get("job_id")?,
-        state: state(row)?,
-        matched: row.try_get("matched")?,
-        replayed: row.try_get("replayed")?,
-        per_second: row.try_get("per_second")?,
-        states: row.try_get("states")?,
-        event_type: row.try_get("event_type")?,
-        subscription_id: row.try_get("subscription_id")?,
-        ids: row.try_get("first_id")?..row.try_get("end_id")?,
-        last_id: row.try_get("last_id")?,
-        created_at: row.try_get("created_at")?,
-        ended_at: row.try_get("ended_at")?,
-    })
+    Ok(read_row!(row => ReplayJob {
+        tenant = "tenant_id" as TenantId, id = "job_id", state: state(row)?, matched, replayed, per_second,
+        states, event_type, subscription_id, ids: row.try_get("first_id")?..row.try_get("end_id")?, last_id,
+        created_at, ended_at
+    }))
 }
 
 #[cfg(test)]

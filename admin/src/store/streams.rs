@@ -1,6 +1,6 @@
 //! What the CRM lists of a client or lead, newest first: timelines, inbox threads, bookings, trip discovery records, notifications.
 
-use super::{newest, raw_json};
+use super::{newest, raw_json, read_row};
 use crate::{Newest, Result};
 use chrono::{DateTime, Utc};
 use common::clock;
@@ -127,13 +127,9 @@ pub(crate) async fn timeline(
 }
 
 fn entry(row: &Row) -> Result<TimelineEntry> {
-    Ok(TimelineEntry {
-        event_id: row.try_get("event_id")?,
-        event_type: row.try_get("event_type")?,
-        occurred_at: row.try_get("occurred_at")?,
-        origin: row.try_get("origin")?,
-        payload: raw_json(row.try_get("payload")?)?,
-    })
+    Ok(read_row!(row => TimelineEntry {
+        event_id, event_type, occurred_at, origin, payload: raw_json(row.try_get("payload")?)?
+    }))
 }
 
 pub(crate) async fn inbox(
@@ -146,12 +142,7 @@ pub(crate) async fn inbox(
 }
 
 fn message(row: &Row) -> Result<InboxMessage> {
-    Ok(InboxMessage {
-        at: row.try_get("at")?,
-        kind: row.try_get("kind")?,
-        text: row.try_get("text")?,
-        changes: raw_json(row.try_get("changes")?)?,
-    })
+    Ok(read_row!(row => InboxMessage { at, kind, text, changes: raw_json(row.try_get("changes")?)? }))
 }
 
 pub(crate) async fn invoices(
@@ -164,15 +155,12 @@ pub(crate) async fn invoices(
 }
 
 fn invoice(row: &Row) -> Result<Invoice> {
-    Ok(Invoice {
-        booking_ref: row.try_get("booking_ref")?,
-        amount: raw_json(row.try_get("amount")?)?,
-        currency: row.try_get("currency")?,
+    Ok(read_row!(row => Invoice {
+        booking_ref, amount: raw_json(row.try_get("amount")?)?, currency,
         credit_used: raw_json(row.try_get("credit_used")?)?,
-        credit_applied: raw_json(row.try_get("credit_applied")?)?,
-        credit_state: row.try_get("credit_state")?,
-        balance_due: raw_json(row.try_get("balance_due")?)?,
-    })
+        credit_applied: raw_json(row.try_get("credit_applied")?)?, credit_state,
+        balance_due: raw_json(row.try_get("balance_due")?)?
+    }))
 }
 
 pub(crate) async fn discoveries(
@@ -202,11 +190,7 @@ pub(crate) async fn notifications(
 }
 
 fn notification(row: &Row) -> Result<Notification> {
-    Ok(Notification {
-        at: row.try_get("at")?,
-        to: row.try_get("recipient")?,
-        kind: row.try_get("kind")?,
-        lead_id: row.try_get::<_, Option<Uuid>>("lead_id")?.map(LeadId),
-        text: row.try_get("text")?,
-    })
+    Ok(read_row!(row => Notification {
+        at, to = "recipient", kind, lead_id: row.try_get::<_, Option<Uuid>>("lead_id")?.map(LeadId), text
+    }))
 }

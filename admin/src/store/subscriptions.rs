@@ -1,7 +1,7 @@
 //! Webhook subscriptions.
 
 use super::sealed_values::{Columns, SealedRow, SealedValue, count_rewrapped};
-use super::{all, execute, exists, newest, one};
+use super::{all, execute, exists, newest, one, read_row};
 use crate::{Newest, Result};
 use chrono::{DateTime, Utc};
 use common::clock;
@@ -289,12 +289,8 @@ fn subscription(row: &Row) -> Result<Subscription> {
         (None, Some(_)) => SubscriptionState::Paused,
         (None, None) => SubscriptionState::Active,
     };
-    Ok(Subscription {
-        id: id(row)?,
-        url: row.try_get("display_url")?,
-        key: row.try_get("key_prefix")?,
-        events: row.try_get("event_types")?,
-        state,
-        created_at: row.try_get("created_at")?,
-    })
+    Ok(read_row!(row => Subscription {
+        id: id(row)?, url = "display_url", key = "key_prefix", events = "event_types", state: state,
+        created_at
+    }))
 }

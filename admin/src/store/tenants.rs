@@ -1,6 +1,6 @@
 //! Tenants and their members.
 
-use super::{all, execute, one};
+use super::{all, execute, one, read_row};
 use crate::Result;
 use crate::input::{EnquiryPrefix, MemberEmail, MonthlyQuota, Name, TenantSlug};
 use chrono::{DateTime, Utc};
@@ -142,16 +142,10 @@ pub(crate) async fn find(on: &impl GenericClient, slug: &str) -> Result<Option<T
 }
 
 fn tenant(row: &Row) -> Result<Tenant> {
-    Ok(Tenant {
-        id: TenantId(row.try_get("tenant_id")?),
-        slug: row.try_get("slug")?,
-        name: row.try_get("name")?,
-        enquiry_prefix: row.try_get("enquiry_prefix")?,
-        discovery: row.try_get("discovery_enabled")?,
-        monthly_quota: row.try_get("monthly_quota")?,
-        reads_per_second: row.try_get("reads_per_second")?,
-        created_at: row.try_get("created_at")?,
-    })
+    Ok(read_row!(row => Tenant {
+        id = "tenant_id" as TenantId, slug, name, enquiry_prefix, discovery = "discovery_enabled",
+        monthly_quota, reads_per_second, created_at
+    }))
 }
 
 /// Adds or changes a member; `None` if the tenant has as many others as `bound` allows.

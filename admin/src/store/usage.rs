@@ -1,6 +1,6 @@
 //! Counters of metered writes, and reports of ingest about refused requests.
 
-use super::{all, one};
+use super::{all, one, read_row};
 use crate::Result;
 use chrono::{DateTime, NaiveDate, Utc};
 use common::clock;
@@ -85,11 +85,5 @@ pub(crate) async fn pressures(client: &Client) -> Result<Vec<Pressure>> {
 }
 
 fn pressure(row: &Row) -> Result<Pressure> {
-    Ok(Pressure {
-        tenant: row.try_get("slug")?,
-        queue: row.try_get("queue")?,
-        waiting: row.try_get("waiting")?,
-        refused: row.try_get("refused")?,
-        reported_at: row.try_get("reported_at")?,
-    })
+    Ok(read_row!(row => Pressure { tenant = "slug", queue, waiting, refused, reported_at }))
 }
