@@ -70,60 +70,25 @@ pub(crate) struct Found<'p> {
     pub(crate) id: Option<&'p str>,
 }
 
-macro_rules! public {
-    ($pattern:literal, $page:path) => {
-        Route {
-            pattern: $pattern,
-            access: Access::Public,
-            handler: Handler::Public(|app, request, id| Box::pin($page(app, request, id))),
-        }
+/// A route by the kind of its handler, its pattern, what it needs, and its handler.
+macro_rules! route {
+    (public $pattern:literal, $page:path) => { route!(Public(app, request, id) $pattern, Access::Public, $page) };
+    (sign_in $pattern:literal, $page:path) => {
+        route!(SignIn(app, request, form, proof) $pattern, Access::Public, $page)
     };
-}
-
-macro_rules! sign_in {
-    ($pattern:literal, $sign_in:path) => {
-        Route {
-            pattern: $pattern,
-            access: Access::Public,
-            handler: Handler::SignIn(|app, request, form, proof| {
-                Box::pin($sign_in(app, request, form, proof))
-            }),
-        }
+    (page $pattern:literal, $access:expr, $page:path) => { route!(Page(view) $pattern, $access, $page) };
+    (broker_page $pattern:literal, $page:path) => {
+        route!(BrokerPage(context) $pattern, Access::Operator, $page)
     };
-}
-
-macro_rules! page {
-    ($pattern:literal, $access:expr, $page:path) => {
-        Route { pattern: $pattern, access: $access, handler: Handler::Page(|view| Box::pin($page(view))) }
+    (inspection $pattern:literal, $access:expr, $page:path) => {
+        route!(Inspection(view, form) $pattern, $access, $page)
     };
-}
-
-macro_rules! broker_page {
-    ($pattern:literal, $page:path) => {
-        Route {
-            pattern: $pattern,
-            access: Access::Operator,
-            handler: Handler::BrokerPage(|context| Box::pin($page(context))),
-        }
-    };
-}
-
-macro_rules! change {
-    ($pattern:literal, $access:expr, $change:path) => {
+    (change $pattern:literal, $access:expr, $change:path) => { route!(Change(change) $pattern, $access, $change) };
+    ($kind:ident($($argument:ident),+) $pattern:literal, $access:expr, $handler:path) => {
         Route {
             pattern: $pattern,
             access: $access,
-            handler: Handler::Change(|change| Box::pin($change(change))),
-        }
-    };
-}
-
-macro_rules! inspection {
-    ($pattern:literal, $access:expr, $page:path) => {
-        Route {
-            pattern: $pattern,
-            access: $access,
-            handler: Handler::Inspection(|view, form| Box::pin($page(view, form))),
+            handler: Handler::$kind(|$($argument),+| Box::pin($handler($($argument),+))),
         }
     };
 }
@@ -135,74 +100,74 @@ const OPERATOR_OF_TENANT: Access = Access::Tenant(Role::Operator);
 
 /// All routes.
 pub(crate) static ROUTES: &[Route] = &[
-    public!("/assets/console.css", response::style),
-    public!("/assets/console.js", response::script),
-    public!("/sign-in", sign_in::page),
-    public!("/sign-in/oidc", sign_in::openid_connect::begin),
-    public!("/sign-in/oidc/callback", sign_in::openid_connect::complete),
-    public!("/sign-in/{id}", sign_in::offer_link),
-    sign_in!("/sign-in", sign_in::by_link),
-    sign_in!("/sign-in/proxy", sign_in::by_proxy),
-    change!("/sign-out", Access::SignedIn, sign_in::out),
-    change!("/sign-out-everywhere", Access::SignedIn, sign_in::out_everywhere),
-    page!("/", Access::SignedIn, start::page),
-    page!("/find", Access::Operator, search::everywhere),
-    page!("/audit", Access::Operator, audit::everywhere),
-    change!("/audit/export", Access::Operator, audit::export_everywhere),
-    page!("/runbook", Access::Operator, runbook::page),
-    broker_page!("/queues", queues::list),
-    broker_page!("/queues/{id}", queues::dead_letters),
-    page!("/queues/{id}/requeue", Access::Operator, queues::confirm_requeue),
-    change!("/queues/{id}/requeue", Access::Operator, queues::requeue),
-    broker_page!("/queues/{id}/drop", queues::confirm_drop),
-    change!("/queues/{id}/drop", Access::Operator, queues::drop_all),
-    page!("/agencies/{tenant}", VIEWER, overview::page),
-    page!("/agencies/{tenant}/keys", VIEWER, keys::list),
-    page!("/agencies/{tenant}/keys/new", ADMIN, keys::changes::offer),
-    change!("/agencies/{tenant}/keys", ADMIN, keys::changes::create),
-    page!("/agencies/{tenant}/keys/{id}", VIEWER, keys::page),
-    change!("/agencies/{tenant}/keys/{id}/scopes", ADMIN, keys::changes::set_scopes),
-    change!("/agencies/{tenant}/keys/{id}/rotate", ADMIN, keys::changes::rotate),
-    change!("/agencies/{tenant}/keys/{id}/end-overlap", ADMIN, keys::changes::end_overlap),
-    page!("/agencies/{tenant}/keys/{id}/revoke", ADMIN, keys::changes::confirm_revocation),
-    change!("/agencies/{tenant}/keys/{id}/revoke", ADMIN, keys::changes::revoke),
-    page!("/agencies/{tenant}/refusals", VIEWER, refusals::list),
-    page!("/agencies/{tenant}/refusals/{id}", VIEWER, refusals::page),
-    page!("/agencies/{tenant}/signature", VIEWER, signature::page),
-    inspection!("/agencies/{tenant}/signature", VIEWER, signature::result),
-    page!("/agencies/{tenant}/webhooks", VIEWER, webhooks::list),
-    page!("/agencies/{tenant}/webhooks/new", ADMIN, webhooks::changes::offer),
-    change!("/agencies/{tenant}/webhooks", ADMIN, webhooks::changes::create),
-    page!("/agencies/{tenant}/webhooks/{id}", VIEWER, webhooks::page),
-    page!("/agencies/{tenant}/webhooks/{id}/test", VIEWER, webhooks::changes::test_result),
-    change!("/agencies/{tenant}/webhooks/{id}/test", ADMIN, webhooks::changes::send_test),
-    change!("/agencies/{tenant}/webhooks/{id}/events", ADMIN, webhooks::changes::set_events),
-    change!("/agencies/{tenant}/webhooks/{id}/pause", ADMIN, webhooks::changes::pause),
-    change!("/agencies/{tenant}/webhooks/{id}/resume", ADMIN, webhooks::changes::resume),
-    change!("/agencies/{tenant}/webhooks/{id}/rotate", ADMIN, webhooks::changes::rotate),
-    page!("/agencies/{tenant}/webhooks/{id}/remove", ADMIN, webhooks::changes::confirm_removal),
-    change!("/agencies/{tenant}/webhooks/{id}/remove", ADMIN, webhooks::changes::remove),
-    page!("/agencies/{tenant}/deliveries", VIEWER, deliveries::list),
-    page!("/agencies/{tenant}/deliveries/replay", ADMIN, replays::confirm),
-    change!("/agencies/{tenant}/deliveries/replay", ADMIN, replays::start),
-    page!("/agencies/{tenant}/deliveries/{id}", VIEWER, deliveries::page),
-    change!("/agencies/{tenant}/deliveries/{id}/replay", ADMIN, deliveries::replay),
-    page!("/agencies/{tenant}/replays", VIEWER, replays::list),
-    page!("/agencies/{tenant}/replays/{id}", VIEWER, replays::page),
-    change!("/agencies/{tenant}/replays/{id}/stop", ADMIN, replays::stop),
-    page!("/agencies/{tenant}/settings", VIEWER, agency::page),
-    change!("/agencies/{tenant}/settings", ADMIN, agency::set_settings),
-    change!("/agencies/{tenant}/limits", OPERATOR_OF_TENANT, agency::set_limits),
-    change!("/agencies/{tenant}/members", ADMIN, agency::add_member),
-    change!("/agencies/{tenant}/members/remove", ADMIN, agency::remove_member),
-    change!("/agencies/{tenant}/partner-links", ADMIN, partners::create),
-    change!("/agencies/{tenant}/partner-links/revoke", ADMIN, partners::revoke),
-    page!("/agencies/{tenant}/audit", ADMIN, audit::of_tenant),
-    change!("/agencies/{tenant}/audit/export", ADMIN, audit::export_of_tenant),
-    page!("/agencies/{tenant}/find", VIEWER, search::in_tenant),
-    page!("/agencies/{tenant}/pipeline", VIEWER, pipeline::page),
-    page!("/agencies/{tenant}/leads/{id}", VIEWER, leads::page),
-    page!("/agencies/{tenant}/clients/{id}", VIEWER, clients::page),
+    route!(public "/assets/console.css", response::style),
+    route!(public "/assets/console.js", response::script),
+    route!(public "/sign-in", sign_in::page),
+    route!(public "/sign-in/oidc", sign_in::openid_connect::begin),
+    route!(public "/sign-in/oidc/callback", sign_in::openid_connect::complete),
+    route!(public "/sign-in/{id}", sign_in::offer_link),
+    route!(sign_in "/sign-in", sign_in::by_link),
+    route!(sign_in "/sign-in/proxy", sign_in::by_proxy),
+    route!(change "/sign-out", Access::SignedIn, sign_in::out),
+    route!(change "/sign-out-everywhere", Access::SignedIn, sign_in::out_everywhere),
+    route!(page "/", Access::SignedIn, start::page),
+    route!(page "/find", Access::Operator, search::everywhere),
+    route!(page "/audit", Access::Operator, audit::everywhere),
+    route!(change "/audit/export", Access::Operator, audit::export_everywhere),
+    route!(page "/runbook", Access::Operator, runbook::page),
+    route!(broker_page "/queues", queues::list),
+    route!(broker_page "/queues/{id}", queues::dead_letters),
+    route!(page "/queues/{id}/requeue", Access::Operator, queues::confirm_requeue),
+    route!(change "/queues/{id}/requeue", Access::Operator, queues::requeue),
+    route!(broker_page "/queues/{id}/drop", queues::confirm_drop),
+    route!(change "/queues/{id}/drop", Access::Operator, queues::drop_all),
+    route!(page "/agencies/{tenant}", VIEWER, overview::page),
+    route!(page "/agencies/{tenant}/keys", VIEWER, keys::list),
+    route!(page "/agencies/{tenant}/keys/new", ADMIN, keys::changes::offer),
+    route!(change "/agencies/{tenant}/keys", ADMIN, keys::changes::create),
+    route!(page "/agencies/{tenant}/keys/{id}", VIEWER, keys::page),
+    route!(change "/agencies/{tenant}/keys/{id}/scopes", ADMIN, keys::changes::set_scopes),
+    route!(change "/agencies/{tenant}/keys/{id}/rotate", ADMIN, keys::changes::rotate),
+    route!(change "/agencies/{tenant}/keys/{id}/end-overlap", ADMIN, keys::changes::end_overlap),
+    route!(page "/agencies/{tenant}/keys/{id}/revoke", ADMIN, keys::changes::confirm_revocation),
+    route!(change "/agencies/{tenant}/keys/{id}/revoke", ADMIN, keys::changes::revoke),
+    route!(page "/agencies/{tenant}/refusals", VIEWER, refusals::list),
+    route!(page "/agencies/{tenant}/refusals/{id}", VIEWER, refusals::page),
+    route!(page "/agencies/{tenant}/signature", VIEWER, signature::page),
+    route!(inspection "/agencies/{tenant}/signature", VIEWER, signature::result),
+    route!(page "/agencies/{tenant}/webhooks", VIEWER, webhooks::list),
+    route!(page "/agencies/{tenant}/webhooks/new", ADMIN, webhooks::changes::offer),
+    route!(change "/agencies/{tenant}/webhooks", ADMIN, webhooks::changes::create),
+    route!(page "/agencies/{tenant}/webhooks/{id}", VIEWER, webhooks::page),
+    route!(page "/agencies/{tenant}/webhooks/{id}/test", VIEWER, webhooks::changes::test_result),
+    route!(change "/agencies/{tenant}/webhooks/{id}/test", ADMIN, webhooks::changes::send_test),
+    route!(change "/agencies/{tenant}/webhooks/{id}/events", ADMIN, webhooks::changes::set_events),
+    route!(change "/agencies/{tenant}/webhooks/{id}/pause", ADMIN, webhooks::changes::pause),
+    route!(change "/agencies/{tenant}/webhooks/{id}/resume", ADMIN, webhooks::changes::resume),
+    route!(change "/agencies/{tenant}/webhooks/{id}/rotate", ADMIN, webhooks::changes::rotate),
+    route!(page "/agencies/{tenant}/webhooks/{id}/remove", ADMIN, webhooks::changes::confirm_removal),
+    route!(change "/agencies/{tenant}/webhooks/{id}/remove", ADMIN, webhooks::changes::remove),
+    route!(page "/agencies/{tenant}/deliveries", VIEWER, deliveries::list),
+    route!(page "/agencies/{tenant}/deliveries/replay", ADMIN, replays::confirm),
+    route!(change "/agencies/{tenant}/deliveries/replay", ADMIN, replays::start),
+    route!(page "/agencies/{tenant}/deliveries/{id}", VIEWER, deliveries::page),
+    route!(change "/agencies/{tenant}/deliveries/{id}/replay", ADMIN, deliveries::replay),
+    route!(page "/agencies/{tenant}/replays", VIEWER, replays::list),
+    route!(page "/agencies/{tenant}/replays/{id}", VIEWER, replays::page),
+    route!(change "/agencies/{tenant}/replays/{id}/stop", ADMIN, replays::stop),
+    route!(page "/agencies/{tenant}/settings", VIEWER, agency::page),
+    route!(change "/agencies/{tenant}/settings", ADMIN, agency::set_settings),
+    route!(change "/agencies/{tenant}/limits", OPERATOR_OF_TENANT, agency::set_limits),
+    route!(change "/agencies/{tenant}/members", ADMIN, agency::add_member),
+    route!(change "/agencies/{tenant}/members/remove", ADMIN, agency::remove_member),
+    route!(change "/agencies/{tenant}/partner-links", ADMIN, partners::create),
+    route!(change "/agencies/{tenant}/partner-links/revoke", ADMIN, partners::revoke),
+    route!(page "/agencies/{tenant}/audit", ADMIN, audit::of_tenant),
+    route!(change "/agencies/{tenant}/audit/export", ADMIN, audit::export_of_tenant),
+    route!(page "/agencies/{tenant}/find", VIEWER, search::in_tenant),
+    route!(page "/agencies/{tenant}/pipeline", VIEWER, pipeline::page),
+    route!(page "/agencies/{tenant}/leads/{id}", VIEWER, leads::page),
+    route!(page "/agencies/{tenant}/clients/{id}", VIEWER, clients::page),
 ];
 
 /// The route of a request. Of two that match, the one with fewer names in its pattern stands first in the table.
