@@ -3,7 +3,7 @@
 use super::partners;
 use crate::context::{Change, View};
 use crate::failure::Failure;
-use crate::fields::{Fields, with_query};
+use crate::fields::with_query;
 use crate::format::{number, time};
 use crate::layout;
 use crate::pages::chart;
@@ -12,7 +12,6 @@ use admin::console::Role;
 use admin::input::{MemberEmail, MonthlyQuota, Name};
 use admin::tenants::{self, Member, Tenant, TenantChanges};
 use admin::{AdminError, Result};
-use hyper::StatusCode;
 use maud::{Markup, html};
 use warp::reply::Response;
 
@@ -23,16 +22,11 @@ const MONTHS: u32 = 12;
 const DISCOVERY: [(&str, &str); 2] = [("true", "on"), ("false", "off")];
 
 pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
-    with_faults(view, StatusCode::OK, None, &Faults::none()).await
+    with_faults(view, &Faults::none()).await
 }
 
 /// The page with the faults of one of its forms, and what was typed there.
-pub(super) async fn with_faults(
-    view: View<'_>,
-    status: StatusCode,
-    typed: Option<&Fields>,
-    faults: &Faults,
-) -> Result<Response, Failure> {
+pub(super) async fn with_faults(view: View<'_>, faults: &Faults) -> Result<Response, Failure> {
     let tenant = view.tenant()?;
     // The name of a page is an email.
     let after = if view.sees_contacts() { view.request.query.get("members-after") } else { "" };
@@ -52,12 +46,12 @@ pub(super) async fn with_faults(
             dt { "Created" } dd { (time(tenant.created_at)) }
         }
         (usage_section(&months, tenant.monthly_quota))
-        (members_section(&view, (&members, has_more), typed, faults))
-        @if partners::may_invite(view.session) { (partners::section(&view, typed, faults)) }
+        (members_section(&view, (&members, has_more), faults))
+        @if partners::may_invite(view.session) { (partners::section(&view, faults)) }
         @if view.may(Role::Admin) { (settings_form(&view, tenant)) }
-        @if view.may(Role::Operator) { (limits_form(&view, tenant, typed, faults)) }
+        @if view.may(Role::Operator) { (limits_form(&view, tenant, faults)) }
     };
-    Ok(layout::page_with(&view, status, "Agency", &content))
+    Ok(layout::page_with(&view, faults.status(), "Agency", &content))
 }
 
 fn usage_section(months: &[(String, i64)], quota: Option<i64>) -> Markup {
@@ -81,13 +75,7 @@ fn usage_section(months: &[(String, i64)], quota: Option<i64>) -> Markup {
     }
 }
 
-fn members_section(
-    view: &View<'_>,
-    (members, has_more): (&[Member], bool),
-    typed: Option<&Fields>,
-    faults: &Faults,
-) -> Markup {
-    let value = |name| typed.map_or("", |typed| typed.get(name));
+fn members_section(view: &View<'_>, (members, has_more): (&[Member], bool), faults: &Faults) -> Markup {
     html! {
         h2 { "Members" }
         p { "Members are the agency's advisors. New enquiries are assigned to the active members in turn." }
@@ -107,8 +95,8 @@ fn members_section(
             h3 { "Add a member" }
             form method="post" action=(view.tenant_path("/members")) {
                 (once(view))
-                (input(Field { name: "email", label: "Email", hint: "" }, "email", value("email"), faults))
-                (input(Field { name: "name", label: "Name", hint: "The API shows this name as the owner of an enquiry." }, "text", value("name"), faults))
+                (input(Field { name: "email", label: "Email", hint: "" }, "email", faults.value("email"), faults))
+                (input(Field { name: "name", label: "Name", hint: "The API shows this name as the owner of an enquiry." }, "text", faults.value("name"), faults))
                 button { "Add the member" }
             }
         }
@@ -151,13 +139,11 @@ fn settings_form(view: &View<'_>, tenant: &Tenant) -> Markup {
     }
 }
 
-fn limits_form(view: &View<'_>, tenant: &Tenant, typed: Option<&Fields>, faults: &Faults) -> Markup {
-    let stored = [
-        tenant.monthly_quota.map_or_else(|| "none".to_owned(), |quota| quota.to_string()),
-        tenant.reads_per_second.to_string(),
-    ];
-    let value = |name, stored: &String| {
-        typed.and_then(|typed| typed.optional(name)).map_or_else(|| stored.clone(), str::to_owned)
+fn limits_form(view: &View<'_>, tenant: &Tenant, faults: &Faults) -> Markup {
+    let quota = tenant.monthly_quota.map_or_else(|| "none".to_owned(), |quota| quota.to_string());
+    let value = |name, stored: String| match faults.value(name) {
+        "" => stored,
+        typed => typed.to_owned(),
     };
     html! {
         h2 { "Limits" }
@@ -165,11 +151,11 @@ fn limits_form(view: &View<'_>, tenant: &Tenant, typed: Option<&Fields>, faults:
             (once(view))
             (input(
                 Field { name: "quota", label: "Monthly quota", hint: "Records writes in a calendar month, or none for no limit." },
-                "text", &value("quota", &stored[0]), faults
+                "text", &value("quota", quota), faults
             ))
             (input(
                 Field { name: "reads", label: "Reads per second and key", hint: "At least 1." },
-                "text", &value("reads", &stored[1]), faults
+                "text", &value("reads", tenant.reads_per_second.to_string()), faults
             ))
             button { "Save the limits" }
         }
@@ -184,14 +170,13 @@ pub(crate) async fn set_settings(change: Change<'_>) -> Result<Response, Failure
 }
 
 pub(crate) async fn set_limits(change: Change<'_>) -> Result<Response, Failure> {
-    let mut faults = Faults::none();
-    let quota = change.form().get("quota").parse::<MonthlyQuota>();
-    let quota =
-        faults.check("quota", quota.map_err(|what| AdminError::InvalidInput(format!("quota {what}"))));
-    let reads = faults.check("reads", read_limit(change.form().get("reads")));
+    let mut faults = Faults::of_form(change.form());
+    let quota = faults.parse("quota", |typed| {
+        typed.parse::<MonthlyQuota>().map_err(|what| AdminError::InvalidInput(format!("quota {what}")))
+    });
+    let reads = faults.parse("reads", read_limit);
     let (Some(quota), Some(reads)) = (quota, reads) else {
-        let status = StatusCode::UNPROCESSABLE_ENTITY;
-        return with_faults(change.view(), status, Some(change.form()), &faults).await;
+        return with_faults(change.view(), &faults).await;
     };
     let changes =
         TenantChanges { discovery: None, monthly_quota: Some(quota), reads_per_second: Some(reads) };
@@ -213,10 +198,12 @@ fn read_limit(text: &str) -> Result<i32> {
 
 pub(crate) async fn add_member(change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
-    let mut faults = Faults::none();
-    let email = faults.check("email", MemberEmail::parse(change.form().get("email")));
-    let name = faults.check("name", Name::of_person(change.form().get("name")));
-    let (Some(email), Some(name)) = (email, name) else { return refuse(&change, &faults).await };
+    let mut faults = Faults::of_form(change.form());
+    let email = faults.parse("email", MemberEmail::parse);
+    let name = faults.parse("name", Name::of_person);
+    let (Some(email), Some(name)) = (email, name) else {
+        return with_faults(change.view(), &faults).await;
+    };
     let (page, slug) = (context.tenant_path("/settings?done=member-added"), context.tenant()?.slug.as_str());
     let bound = context.app.bounds.members;
     change
@@ -228,15 +215,12 @@ pub(crate) async fn add_member(change: Change<'_>) -> Result<Response, Failure> 
 
 pub(crate) async fn remove_member(change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
-    let mut faults = Faults::none();
-    let email = faults.check("email", MemberEmail::parse(change.form().get("email")));
-    let Some(email) = email else { return refuse(&change, &faults).await };
+    let mut faults = Faults::of_form(change.form());
+    let Some(email) = faults.parse("email", MemberEmail::parse) else {
+        return with_faults(change.view(), &faults).await;
+    };
     let (page, slug) = (context.tenant_path("/settings?done=member-removed"), &context.tenant()?.slug);
     change.run(page, async |client, actor| tenants::remove_member(client, actor, slug, &email).await).await
-}
-
-async fn refuse(change: &Change<'_>, faults: &Faults) -> Result<Response, Failure> {
-    with_faults(change.view(), StatusCode::UNPROCESSABLE_ENTITY, Some(change.form()), faults).await
 }
 
 #[cfg(test)]

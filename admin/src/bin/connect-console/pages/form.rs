@@ -6,6 +6,7 @@ use admin::console::new_form_id;
 use admin::input::Rotation;
 use admin::{AdminError, ErrorKind, Result};
 use common::settings::SettingValue as _;
+use hyper::StatusCode;
 use maud::{Markup, html};
 use std::time::Duration;
 
@@ -17,14 +18,43 @@ pub(crate) fn once(context: &Context<'_>) -> Markup {
     html! { input type="hidden" name=(FORM_ID) value=(new_form_id(context.token)); }
 }
 
-/// What is wrong with the fields of a form, by the name of the field.
+/// What is wrong with the fields of a form, by the name of the field, and what was typed there.
 #[derive(Debug, Default)]
-pub(crate) struct Faults(Vec<(&'static str, String)>);
+pub(crate) struct Faults {
+    found: Vec<(&'static str, String)>,
+    typed: Option<Fields>,
+}
 
 impl Faults {
     /// The faults of a form that was not sent yet.
-    pub(crate) const fn none() -> Self {
-        Self(Vec::new())
+    pub(crate) fn none() -> Self {
+        Self::default()
+    }
+
+    /// A form with these values, in which no fault was found yet.
+    pub(crate) fn of_form(typed: &Fields) -> Self {
+        Self { found: Vec::new(), typed: Some(typed.clone()) }
+    }
+
+    /// All that was typed; `None` if the form was not sent yet.
+    pub(crate) const fn typed(&self) -> Option<&Fields> {
+        self.typed.as_ref()
+    }
+
+    /// What was typed into a field.
+    pub(crate) fn value(&self, field: &str) -> &str {
+        self.typed.as_ref().map_or("", |typed| typed.get(field))
+    }
+
+    /// The status of a page that shows the form.
+    pub(crate) const fn status(&self) -> StatusCode {
+        if self.is_empty() { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY }
+    }
+
+    /// Parses what was typed into a field. `None` if it is invalid.
+    pub(crate) fn parse<T>(&mut self, field: &'static str, parse: impl Fn(&str) -> Result<T>) -> Option<T> {
+        let parsed = parse(self.value(field));
+        self.check(field, parsed)
     }
 
     /// The value of a field, unless it is invalid.
@@ -33,7 +63,7 @@ impl Faults {
     }
 
     pub(crate) fn add(&mut self, field: &'static str, fault: impl Into<String>) {
-        self.0.push((field, fault.into()));
+        self.found.push((field, fault.into()));
     }
 
     /// Takes an error that the person can correct as the fault of a field. Returns any other error.
@@ -46,11 +76,11 @@ impl Faults {
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.found.is_empty()
     }
 
     fn of(&self, field: &str) -> Option<&str> {
-        self.0.iter().find(|(name, _)| *name == field).map(|(_, fault)| fault.as_str())
+        self.found.iter().find(|(name, _)| *name == field).map(|(_, fault)| fault.as_str())
     }
 }
 
@@ -124,19 +154,18 @@ pub(crate) fn select(field: Field<'_>, options: &[(&str, &str)], chosen: &str, f
     }
 }
 
-/// The form that replaces a secret; `typed` is what was sent before. After a refusal it has a check box, which ends an overlap.
+/// The form that replaces a secret. After a refusal it has a check box, which ends an overlap.
 pub(crate) fn rotation(
     context: &Context<'_>,
     action: &str,
     (field, overlaps): (Field<'_>, &[(&str, &str)]),
-    typed: Option<&Fields>,
     faults: &Faults,
 ) -> Markup {
     const REPLACE: Field<'_> = Field { name: "replace", label: "Replace the overlap", hint: "" };
     html! {
         form method="post" action=(action) {
             (once(context))
-            (select(field, overlaps, typed.map_or("24h", |typed| typed.get("overlap")), faults))
+            (select(field, overlaps, faults.typed().map_or("24h", |typed| typed.get("overlap")), faults))
             @if faults.of(REPLACE.name).is_some() {
                 (checkboxes(REPLACE, &[("yes", "the secret before the current one is refused at once")], &[], faults))
             }
@@ -146,11 +175,12 @@ pub(crate) fn rotation(
 }
 
 /// What the form of [`rotation`] asks for.
-pub(crate) fn parse_rotation(form: &Fields, faults: &mut Faults) -> Option<Rotation> {
-    let overlap = form.optional("overlap").map(Duration::parse_setting).transpose();
-    let overlap = overlap.map_err(|what| AdminError::InvalidInput(format!("overlap {what}")));
-    let overlap = faults.check("overlap", overlap)?;
-    Some(Rotation { overlap, replace_overlap: form.get("replace") == "yes" })
+pub(crate) fn parse_rotation(faults: &mut Faults) -> Option<Rotation> {
+    let overlap = faults.parse("overlap", |typed| {
+        let overlap = Some(typed).filter(|typed| !typed.is_empty()).map(Duration::parse_setting).transpose();
+        overlap.map_err(|what| AdminError::InvalidInput(format!("overlap {what}")))
+    })?;
+    Some(Rotation { overlap, replace_overlap: faults.value("replace") == "yes" })
 }
 
 /// A choice of any of several values, each with its text.

@@ -5,7 +5,7 @@ mod samples;
 
 use crate::context::View;
 use crate::failure::Failure;
-use crate::fields::{Fields, with_query};
+use crate::fields::with_query;
 use crate::format::{number, time_or, time_text};
 use crate::layout;
 use crate::pages::filter::older;
@@ -13,7 +13,6 @@ use crate::pages::form::{Faults, Field, checkboxes, once, rotation};
 use admin::console::Role;
 use admin::keys::{self, Key, KeyFilter, SecretUse};
 use common::model::Scope;
-use hyper::StatusCode;
 use maud::{Markup, html};
 use warp::reply::Response;
 
@@ -116,16 +115,11 @@ pub(super) fn refused(view: &View<'_>, key: &Key) -> Markup {
 }
 
 pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
-    with_faults(view, StatusCode::OK, None, &Faults::none()).await
+    with_faults(view, &Faults::none()).await
 }
 
 /// The page, with the faults of a submitted form and what was typed there.
-pub(super) async fn with_faults(
-    view: View<'_>,
-    status: StatusCode,
-    typed: Option<&Fields>,
-    faults: &Faults,
-) -> Result<Response, Failure> {
+async fn with_faults(view: View<'_>, faults: &Faults) -> Result<Response, Failure> {
     let key = view.shown(keys::find_in(view.client(), view.tenant()?.id, view.id()?).await?);
     let path = |action: &str| view.tenant_path(&format!("/keys/{}{action}", key.prefix));
     let content = html! {
@@ -136,13 +130,13 @@ pub(super) async fn with_faults(
                 (once(&view))
                 (checkboxes(
                     Field { name: "scopes", label: "What the key permits", hint: "Running programs apply the change within a second." },
-                    &SCOPES, &typed.map_or_else(|| key.scopes.clone(), |typed| typed.list("scopes")), faults
+                    &SCOPES, &faults.typed().map_or_else(|| key.scopes.clone(), |typed| typed.list("scopes")), faults
                 ))
                 button { "Change the scopes" }
             }
             h2 { "Replace the secret" }
             @let overlap = Field { name: "overlap", label: "How long the old secret stays valid", hint: "The user of the key switches to the new secret during this time." };
-            (rotation(&view, &path("/rotate"), (overlap, &OVERLAPS), typed, faults))
+            (rotation(&view, &path("/rotate"), (overlap, &OVERLAPS), faults))
             @if key.secrets.len() > 1 {
                 form method="post" action=(path("/end-overlap")) {
                     (once(&view))
@@ -155,7 +149,7 @@ pub(super) async fn with_faults(
             p { a.button.danger href=(path("/revoke")) { "Revoke the key" } }
         }
     };
-    Ok(layout::page_with(&view, status, &key.name, &content))
+    Ok(layout::page_with(&view, faults.status(), &key.name, &content))
 }
 
 fn facts(view: &View<'_>, key: &Key) -> Markup {

@@ -3,13 +3,11 @@
 use super::agency;
 use crate::context::{Change, View};
 use crate::failure::Failure;
-use crate::fields::Fields;
 use crate::layout;
 use crate::pages::form::{Faults, Field, input, once, select};
 use admin::console::{self, NewPartnerLink, Role, Session, SignInMethod};
 use admin::input::Name;
 use admin::{AdminError, Result};
-use hyper::StatusCode;
 use maud::{Markup, html};
 use warp::reply::Response;
 
@@ -24,15 +22,14 @@ pub(super) fn may_invite(session: &Session) -> bool {
 }
 
 /// The forms of the agency's page.
-pub(super) fn section(view: &View<'_>, typed: Option<&Fields>, faults: &Faults) -> Markup {
-    let value = |name| typed.map_or("", |typed| typed.get(name));
+pub(super) fn section(view: &View<'_>, faults: &Faults) -> Markup {
     html! {
         h2 { "Partners" }
         p { "A link lets a partner in, for example the developer of your web site. It works once, for fifteen minutes, and shows this agency only." }
         form method="post" action=(view.tenant_path("/partner-links")) {
             (once(view))
-            (input(Field { name: "partner", label: "Who signs in", hint: "A name or an email, as the audit shows it." }, "text", value("partner"), faults))
-            (select(Field { name: "role", label: "Role", hint: "" }, &ROLES, value("role"), faults))
+            (input(Field { name: "partner", label: "Who signs in", hint: "A name or an email, as the audit shows it." }, "text", faults.value("partner"), faults))
+            (select(Field { name: "role", label: "Role", hint: "" }, &ROLES, faults.value("role"), faults))
             button { "Create the link" }
         }
         h3 { "End the access of partners" }
@@ -53,12 +50,10 @@ pub(crate) async fn create(mut change: Change<'_>) -> Result<Response, Failure> 
     if !may_invite(context.session) {
         return Err(Failure::Forbidden);
     }
-    let mut faults = Faults::none();
-    let person = faults.check("partner", Name::of_person(change.form().get("partner")));
-    let role = faults.check("role", role(change.form().get("role")));
+    let mut faults = Faults::of_form(change.form());
+    let (person, role) = (faults.parse("partner", Name::of_person), faults.parse("role", role));
     let (Some(person), Some(role)) = (person, role) else {
-        let status = StatusCode::UNPROCESSABLE_ENTITY;
-        return agency::with_faults(change.view(), status, Some(change.form()), &faults).await;
+        return agency::with_faults(change.view(), &faults).await;
     };
     let new = NewPartnerLink { tenant: context.tenant()?.slug.clone(), role, person };
     const HEADING: &str = "The link was created";

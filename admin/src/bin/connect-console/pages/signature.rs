@@ -8,7 +8,6 @@ use crate::layout;
 use crate::pages::form::{Faults, Field, input, summary, text_area};
 use admin::refusals::{self, RefusedRequest};
 use admin::signature_check::{BODY_MAX, CheckStep, CheckedRequest, SignatureReport, Verdict, check};
-use hyper::StatusCode;
 use maud::{Markup, html};
 use warp::reply::Response;
 
@@ -100,7 +99,7 @@ pub(crate) async fn result(view: View<'_>, form: Fields) -> Result<Response, Fai
     let faults = faults(&request);
     if !faults.is_empty() {
         let content = content(&view, &request, refused.as_ref(), &faults);
-        return Ok(layout::page_with(&view, StatusCode::UNPROCESSABLE_ENTITY, "Check a signature", &content));
+        return Ok(layout::page_with(&view, faults.status(), "Check a signature", &content));
     }
     let (client, keys, tenant) = (view.client(), &view.app.master_keys, view.tenant()?.id);
     let report = check(client, keys, tenant, &request, refused.as_ref()).await?;

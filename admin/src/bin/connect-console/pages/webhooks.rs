@@ -4,7 +4,7 @@ pub(crate) mod changes;
 
 use crate::context::View;
 use crate::failure::Failure;
-use crate::fields::{Fields, with_query};
+use crate::fields::with_query;
 use crate::format::time;
 use crate::layout;
 use crate::pages::filter::{before, older};
@@ -12,7 +12,6 @@ use crate::pages::form::{Faults, Field, checkboxes, once, rotation};
 use admin::console::Role;
 use admin::subscriptions::{self, HEALTH_DELIVERIES, ReceiverHealth, Subscription, SubscriptionState};
 use common::event::OutboundType;
-use hyper::StatusCode;
 use maud::{Markup, html};
 use uuid::Uuid;
 use warp::reply::Response;
@@ -101,16 +100,11 @@ const OVERLAPS: [(&str, &str); 3] = [
 ];
 
 pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
-    with_faults(view, StatusCode::OK, None, &Faults::none()).await
+    with_faults(view, &Faults::none()).await
 }
 
 /// The page, with the faults of a rotation and what was typed there.
-async fn with_faults(
-    view: View<'_>,
-    status: StatusCode,
-    typed: Option<&Fields>,
-    faults: &Faults,
-) -> Result<Response, Failure> {
+async fn with_faults(view: View<'_>, faults: &Faults) -> Result<Response, Failure> {
     let tenant = view.tenant()?;
     let subscription = subscriptions::find_in(view.client(), &tenant.slug, view.id()?).await?;
     let id = subscription.id.to_string();
@@ -157,13 +151,13 @@ async fn with_faults(
             }
             h2 { "Replace the signing secret" }
             @let overlap = Field { name: "overlap", label: "How long the old secret is used beside the new one", hint: "" };
-            (rotation(&view, &path("/rotate"), (overlap, &OVERLAPS), typed, faults))
+            (rotation(&view, &path("/rotate"), (overlap, &OVERLAPS), faults))
             h2 { "Remove" }
             p { "Pending and dead-lettered deliveries are dropped. This cannot be undone." }
             p { a.button.danger href=(path("/remove")) { "Remove the subscription" } }
         }
     };
-    Ok(layout::page_with(&view, status, "Subscription", &content))
+    Ok(layout::page_with(&view, faults.status(), "Subscription", &content))
 }
 
 /// The share of attempts that succeeded, in whole percent.

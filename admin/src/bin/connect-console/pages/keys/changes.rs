@@ -13,8 +13,7 @@ use admin::AdminError;
 use admin::input::{KeyScopes, Name, Origin};
 use admin::keys::{self, NewKey};
 use common::settings::SettingValue as _;
-use hyper::StatusCode;
-use maud::{Markup, html};
+use maud::html;
 use std::time::Duration;
 use warp::reply::Response;
 
@@ -24,32 +23,32 @@ const LIFETIMES: [(&str, &str); 4] =
 
 pub(crate) async fn offer(view: View<'_>) -> Result<Response, Failure> {
     let default = Fields::parse(b"scopes=events:ingest").unwrap_or_default();
-    Ok(layout::page(&view, "Create a key", &form(&view, &default, &Faults::none())))
+    Ok(show(&view, &Faults::of_form(&default)))
 }
 
-fn form(view: &View<'_>, typed: &Fields, faults: &Faults) -> Markup {
+fn show(view: &View<'_>, faults: &Faults) -> Response {
     let origin = "The system that uses the key, such as partner-site. Its webhooks leave out events that it has caused itself. Optional.";
-    html! {
+    let scopes = faults.typed().map(|typed| typed.list("scopes")).unwrap_or_default();
+    let form = html! {
         (summary(faults))
         form method="post" action=(view.tenant_path("/keys")) {
             (once(view))
-            (input(Field { name: "name", label: "Name", hint: "Who uses the key, and for what." }, "text", typed.get("name"), faults))
-            (checkboxes(Field { name: "scopes", label: "Scopes", hint: "Give a key only what its user needs." }, &SCOPES, &typed.list("scopes"), faults))
-            (input(Field { name: "origin", label: "Origin", hint: origin }, "text", typed.get("origin"), faults))
-            (select(Field { name: "expires", label: "Expires", hint: "" }, &LIFETIMES, typed.get("expires"), faults))
+            (input(Field { name: "name", label: "Name", hint: "Who uses the key, and for what." }, "text", faults.value("name"), faults))
+            (checkboxes(Field { name: "scopes", label: "Scopes", hint: "Give a key only what its user needs." }, &SCOPES, &scopes, faults))
+            (input(Field { name: "origin", label: "Origin", hint: origin }, "text", faults.value("origin"), faults))
+            (select(Field { name: "expires", label: "Expires", hint: "" }, &LIFETIMES, faults.value("expires"), faults))
             div.actions { button { "Create the key" } a.button.plain href=(view.tenant_path("/keys")) { "Cancel" } }
         }
-    }
+    };
+    layout::page_with(view, faults.status(), "Create a key", &form)
 }
 
 pub(crate) async fn create(mut change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let tenant = context.tenant()?;
-    let mut faults = Faults::none();
+    let mut faults = Faults::of_form(change.form());
     let Some(new) = parse(change.form(), &tenant.slug, &mut faults) else {
-        let view = change.view();
-        let form = form(&view, change.form(), &faults);
-        return Ok(layout::page_with(&view, StatusCode::UNPROCESSABLE_ENTITY, "Create a key", &form));
+        return Ok(show(&change.view(), &faults));
     };
     const HEADING: &str = "The key was created";
     let (client, actor) = change.secret_operation(HEADING, context.tenant_path("/keys/{target}"));
@@ -70,7 +69,7 @@ pub(crate) async fn create(mut change: Change<'_>) -> Result<Response, Failure> 
 }
 
 fn parse(form: &Fields, slug: &str, faults: &mut Faults) -> Option<NewKey> {
-    let name = faults.check("name", Name::parse(form.get("name")));
+    let name = faults.parse("name", Name::parse);
     let scopes = faults.check("scopes", KeyScopes::parse(&form.list("scopes")));
     let origin = form.optional("origin").map(|origin| faults.check("origin", Origin::parse(origin)));
     let expires = form.optional("expires").map(|text| {
@@ -90,9 +89,9 @@ fn parse(form: &Fields, slug: &str, faults: &mut Faults) -> Option<NewKey> {
 pub(crate) async fn set_scopes(mut change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let key = keys::find_in(change.client(), context.tenant()?.id, context.id()?).await?;
-    let mut faults = Faults::none();
+    let mut faults = Faults::of_form(change.form());
     let Some(scopes) = faults.check("scopes", KeyScopes::parse(&change.form().list("scopes"))) else {
-        return refuse(&change, &faults).await;
+        return super::with_faults(change.view(), &faults).await;
     };
     let page = context.tenant_path(&format!("/keys/{}?done=scopes", key.prefix));
     change.run(page, async |client, actor| keys::set_scopes(client, actor, &key.prefix, &scopes).await).await
@@ -103,9 +102,9 @@ pub(crate) async fn rotate(mut change: Change<'_>) -> Result<Response, Failure> 
     let context = change.context();
     let tenant = context.tenant()?;
     let key = keys::find_in(change.client(), tenant.id, context.id()?).await?;
-    let mut faults = Faults::none();
-    let Some(rotation) = parse_rotation(change.form(), &mut faults) else {
-        return refuse(&change, &faults).await;
+    let mut faults = Faults::of_form(change.form());
+    let Some(rotation) = parse_rotation(&mut faults) else {
+        return super::with_faults(change.view(), &faults).await;
     };
     const HEADING: &str = "The secret was replaced";
     let (masters, page) = (&context.app.master_keys, context.tenant_path(&format!("/keys/{}", key.prefix)));
@@ -113,7 +112,7 @@ pub(crate) async fn rotate(mut change: Change<'_>) -> Result<Response, Failure> 
     let rotated = match keys::rotate_secret(client, &actor, masters, &key.prefix, rotation).await {
         Err(error @ AdminError::OverlapRuns(_)) => {
             faults.refused("replace", error)?;
-            return refuse(&change, &faults).await;
+            return super::with_faults(change.view(), &faults).await;
         }
         rotated => rotated?,
     };
@@ -127,11 +126,6 @@ pub(crate) async fn rotate(mut change: Change<'_>) -> Result<Response, Failure> 
         }
     };
     Ok(layout::page(&change.view(), HEADING, &content))
-}
-
-/// The page of the key again, with the faults of one of its forms.
-async fn refuse(change: &Change<'_>, faults: &Faults) -> Result<Response, Failure> {
-    super::with_faults(change.view(), StatusCode::UNPROCESSABLE_ENTITY, Some(change.form()), faults).await
 }
 
 /// Makes the old secret invalid.

@@ -3,7 +3,6 @@
 use super::{EVENT_TYPES, secret};
 use crate::context::{Change, Context, View};
 use crate::failure::Failure;
-use crate::fields::Fields;
 use crate::layout;
 use crate::pages::form::{
     Faults, Field, checkboxes, confirmation, input, once, parse_rotation, select, summary,
@@ -17,7 +16,6 @@ use admin::{AdminError, describe, keys};
 use common::limited;
 use common::log_limit::LogLimit;
 use common::message::delivery_id;
-use hyper::StatusCode;
 use maud::{Markup, html};
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -27,26 +25,22 @@ use warp::reply::Response;
 static REFUSED: LogLimit<1> = LogLimit::new();
 
 pub(crate) async fn offer(view: View<'_>) -> Result<Response, Failure> {
-    show(&view, StatusCode::OK, &Fields::default(), &Faults::none()).await
+    show(&view, &Faults::none()).await
 }
 
-async fn show(
-    view: &View<'_>,
-    status: StatusCode,
-    typed: &Fields,
-    faults: &Faults,
-) -> Result<Response, Failure> {
+async fn show(view: &View<'_>, faults: &Faults) -> Result<Response, Failure> {
     let active = KeyFilter { is_revoked: Some(false), ..KeyFilter::default() };
     let keys = keys::list(view.client(), &view.tenant()?.slug, active, u32::MAX).await?.items;
     let texts: Vec<(String, String)> =
         keys.iter().map(|key| (key.prefix.clone(), format!("{} ({})", key.name, key.prefix))).collect();
     let mut options = vec![("", "none: all events of the agency")];
     options.extend(texts.iter().map(|(prefix, text)| (prefix.as_str(), text.as_str())));
-    let form = form(view, typed, &options, faults);
-    Ok(layout::page_with(view, status, "Create a subscription", &form))
+    let form = form(view, &options, faults);
+    Ok(layout::page_with(view, faults.status(), "Create a subscription", &form))
 }
 
-fn form(view: &View<'_>, typed: &Fields, keys: &[(&str, &str)], faults: &Faults) -> Markup {
+fn form(view: &View<'_>, keys: &[(&str, &str)], faults: &Faults) -> Markup {
+    let events = faults.typed().map(|typed| typed.list("events")).unwrap_or_default();
     let url = "The address of the receiver: https://, on the public internet. Private, loopback and link-local addresses are refused, \
         also when the host name resolves to one, unless the operator allows them for development; the address is checked again at every attempt.";
     let key = "The API key of the system that receives the webhooks: what the key's own calls have caused is not sent to it.";
@@ -54,9 +48,9 @@ fn form(view: &View<'_>, typed: &Fields, keys: &[(&str, &str)], faults: &Faults)
         (summary(faults))
         form method="post" action=(view.tenant_path("/webhooks")) {
             (once(view))
-            (input(Field { name: "url", label: "URL of the receiver", hint: url }, "url", typed.get("url"), faults))
-            (checkboxes(Field { name: "events", label: "Event types", hint: "Choose none to receive all." }, &EVENT_TYPES, &typed.list("events"), faults))
-            (select(Field { name: "key", label: "Key of the receiving system", hint: key }, keys, typed.get("key"), faults))
+            (input(Field { name: "url", label: "URL of the receiver", hint: url }, "url", faults.value("url"), faults))
+            (checkboxes(Field { name: "events", label: "Event types", hint: "Choose none to receive all." }, &EVENT_TYPES, &events, faults))
+            (select(Field { name: "key", label: "Key of the receiving system", hint: key }, keys, faults.value("key"), faults))
             div.actions { button { "Create the subscription" } a.button.plain href=(view.tenant_path("/webhooks")) { "Cancel" } }
         }
     }
@@ -64,14 +58,14 @@ fn form(view: &View<'_>, typed: &Fields, keys: &[(&str, &str)], faults: &Faults)
 
 pub(crate) async fn create(change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
-    let mut faults = Faults::none();
+    let mut faults = Faults::of_form(change.form());
     let given = change.form().list("events");
     let events = if given.is_empty() {
         Some(None)
     } else {
         faults.check("events", EventTypes::parse(&given)).map(Some)
     };
-    let Some(events) = events else { return refuse(&change, &faults).await };
+    let Some(events) = events else { return show(&change.view(), &faults).await };
     let (app, slug, url) = (context.app, &context.tenant()?.slug, change.form().get("url").to_owned());
     let check = async {
         let _under_way = app.receiver_checks.enter(slug).await;
@@ -86,7 +80,7 @@ pub(crate) async fn create(change: Change<'_>) -> Result<Response, Failure> {
                 limited!(REFUSED[0], warn, %request_id, error, "receiver of a new subscription refused; responding 422");
             }
             faults.refused("url", error)?;
-            return refuse(&change, &faults).await;
+            return show(&change.view(), &faults).await;
         }
     };
     let key = change.form().optional("key").map(str::to_owned);
@@ -100,7 +94,7 @@ pub(crate) async fn create(change: Change<'_>) -> Result<Response, Failure> {
         Err(error) => {
             let field = if matches!(error, AdminError::KeyNotActive(_)) { "key" } else { "url" };
             faults.refused(field, error)?;
-            return refuse(&change, &faults).await;
+            return show(&change.view(), &faults).await;
         }
     };
     let content = html! {
@@ -108,10 +102,6 @@ pub(crate) async fn create(change: Change<'_>) -> Result<Response, Failure> {
         p { a href=(context.tenant_path(&format!("/webhooks/{}", created.id))) { "To the subscription" } }
     };
     Ok(layout::page(&change.view(), HEADING, &content))
-}
-
-async fn refuse(change: &Change<'_>, faults: &Faults) -> Result<Response, Failure> {
-    show(&change.view(), StatusCode::UNPROCESSABLE_ENTITY, change.form(), faults).await
 }
 
 /// The path of a page of a subscription, `below` its own.
@@ -150,13 +140,9 @@ pub(crate) async fn resume(mut change: Change<'_>) -> Result<Response, Failure> 
 pub(crate) async fn rotate(mut change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let found = subscriptions::find_in(change.client(), &context.tenant()?.slug, context.id()?).await?;
-    let mut faults = Faults::none();
-    let again = async |change: &Change<'_>, faults: &Faults| {
-        let status = StatusCode::UNPROCESSABLE_ENTITY;
-        super::with_faults(change.view(), status, Some(change.form()), faults).await
-    };
-    let Some(rotation) = parse_rotation(change.form(), &mut faults) else {
-        return again(&change, &faults).await;
+    let mut faults = Faults::of_form(change.form());
+    let Some(rotation) = parse_rotation(&mut faults) else {
+        return super::with_faults(change.view(), &faults).await;
     };
     const HEADING: &str = "The signing secret was replaced";
     let (masters, id, page) = (&context.app.master_keys, found.id.to_string(), page(&context, &found, ""));
@@ -164,7 +150,7 @@ pub(crate) async fn rotate(mut change: Change<'_>) -> Result<Response, Failure> 
     let rotated = match subscriptions::rotate_secret(client, &actor, masters, &id, rotation).await {
         Err(error @ AdminError::OverlapRuns(_)) => {
             faults.refused("replace", error)?;
-            return again(&change, &faults).await;
+            return super::with_faults(change.view(), &faults).await;
         }
         rotated => rotated?,
     };
