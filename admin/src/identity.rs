@@ -7,67 +7,33 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-/// What somebody who is signed in may do. Each role may do what the ones before it may.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// Sees the pages of one tenant.
-    Viewer,
-    /// Changes the settings of one tenant.
-    Admin,
-    /// Sees and changes the settings of all tenants, and the queues.
-    Operator,
-}
-
-impl Role {
-    /// All roles.
-    pub const ALL: [Self; 3] = [Self::Viewer, Self::Admin, Self::Operator];
-
-    /// The name in commands and in the database.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Viewer => "viewer",
-            Self::Admin => "admin",
-            Self::Operator => "operator",
-        }
-    }
-
-    /// The role with this name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|role| role.as_str() == name)
+common::named! {
+    /// What somebody who is signed in may do. Each role may do what the ones before it may.
+    /// Names are those in commands and in the database.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Role {
+        /// Sees the pages of one tenant.
+        Viewer = "viewer",
+        /// Changes the settings of one tenant.
+        Admin = "admin",
+        /// Sees and changes the settings of all tenants, and the queues.
+        Operator = "operator",
     }
 }
 
-/// How somebody signed in. The names are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SignInMethod {
-    /// A link of `connectctl console login`.
-    Link,
-    /// A link for a partner of a tenant.
-    PartnerLink,
-    /// An OpenID Connect provider.
-    OpenIdConnect,
-    /// Headers of a proxy.
-    Proxy,
-}
-
-impl SignInMethod {
-    /// All ways to sign in.
-    pub const ALL: [Self; 4] = [Self::Link, Self::PartnerLink, Self::OpenIdConnect, Self::Proxy];
-
-    /// The name in the database and in audit records.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Link => "link",
-            Self::PartnerLink => "partner-link",
-            Self::OpenIdConnect => "openid-connect",
-            Self::Proxy => "proxy",
-        }
-    }
-
-    /// The way to sign in with this name.
-    pub(crate) fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|method| method.as_str() == name)
+common::named! {
+    /// How somebody signed in. The names are stored. Names are also in audit records.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum SignInMethod {
+        /// A link of `connectctl console login`.
+        Link = "link",
+        /// A link for a partner of a tenant.
+        PartnerLink = "partner-link",
+        /// An OpenID Connect provider.
+        OpenIdConnect = "openid-connect",
+        /// Headers of a proxy.
+        Proxy = "proxy",
     }
 }
 

@@ -23,6 +23,7 @@ pub(crate) mod log_writer;
 pub mod message;
 pub mod metrics;
 pub mod model;
+pub mod named;
 pub mod outage;
 pub mod periodic;
 pub mod program;

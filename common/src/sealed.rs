@@ -194,26 +194,17 @@ impl MasterKeys {
     }
 }
 
-/// Which master key a value was sealed under.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum MasterKeyRole {
-    /// `CONNECT_MASTER_KEY`.
-    Current,
-    /// `CONNECT_MASTER_KEY_PREVIOUS`.
-    Previous,
-    /// Neither of them.
-    Other,
-}
-
-impl MasterKeyRole {
-    /// The name in JSON and in labels.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Current => "current",
-            Self::Previous => "previous",
-            Self::Other => "other",
-        }
+crate::named! {
+    /// Which master key a value was sealed under. Names are those in JSON and in labels.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum MasterKeyRole {
+        /// `CONNECT_MASTER_KEY`.
+        Current = "current",
+        /// `CONNECT_MASTER_KEY_PREVIOUS`.
+        Previous = "previous",
+        /// Neither of them.
+        Other = "other",
     }
 }
 

@@ -9,22 +9,14 @@ const NO_LOGIN: u32 = u32::MAX;
 /// Longest name of an actor, in characters.
 const NAME_MAX: usize = 200;
 
-/// The interface through which an operator works.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interface {
-    /// The program `connectctl`.
-    Connectctl,
-    /// The settings area in the browser.
-    Console,
-}
-
-impl Interface {
-    /// As it is stored.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Connectctl => "connectctl",
-            Self::Console => "console",
-        }
+common::named! {
+    /// The interface through which an operator works. Names are stored.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Interface {
+        /// The program `connectctl`.
+        Connectctl = "connectctl",
+        /// The settings area in the browser.
+        Console = "console",
     }
 }
 

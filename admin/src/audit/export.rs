@@ -15,27 +15,14 @@ const ALL_TENANTS: &str = "all tenants";
 /// The columns of CSV.
 const COLUMNS: [&str; 6] = ["at", "who", "interface", "action", "target", "tenant"];
 
-/// The format of an export.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExportFormat {
-    /// A heading and a line for each record (RFC 4180).
-    Csv,
-    /// A JSON object on each line.
-    JsonLines,
-}
-
-impl ExportFormat {
-    /// The format with this name: `csv` or `jsonl`.
-    pub fn parse(name: &str) -> Option<Self> {
-        [Self::Csv, Self::JsonLines].into_iter().find(|format| format.as_str() == name)
-    }
-
-    /// Its name, which is also the ending of a file.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Csv => "csv",
-            Self::JsonLines => "jsonl",
-        }
+common::named! {
+    /// The format of an export. Its name is also the ending of a file.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum ExportFormat {
+        /// A heading and a line for each record (RFC 4180).
+        Csv = "csv",
+        /// A JSON object on each line.
+        JsonLines = "jsonl",
     }
 }
 

@@ -2,23 +2,15 @@
 
 use serde::Serialize;
 
-/// How serious a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Level {
-    /// Works now, and may become a problem.
-    Warning,
-    /// Something does not work or could not be checked, or data may be lost.
-    Error,
-}
-
-impl Level {
-    /// The name that reports use.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Warning => "warning",
-            Self::Error => "error",
-        }
+common::named! {
+    /// How serious a finding is. Names are those in reports.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Level {
+        /// Works now, and may become a problem.
+        Warning = "warning",
+        /// Something does not work or could not be checked, or data may be lost.
+        Error = "error",
     }
 }
 

@@ -31,26 +31,17 @@ pub struct DeadLetterView {
     pub metadata: LetterMetadata,
 }
 
-/// Whether one of the programs published a message, and nobody has changed it since.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub enum MacStatus {
-    /// Signed with a master key that is set now.
-    Valid,
-    /// Not signed. Actions of the CRM are unsigned, which the worker accepts unless `CONNECT_CRM_UNSIGNED` is `refuse`.
-    Missing,
-    /// Malformed, over other content, or signed with a master key that is not set any more.
-    Wrong,
-}
-
-impl MacStatus {
-    /// As in JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Valid => "valid",
-            Self::Missing => "missing",
-            Self::Wrong => "wrong",
-        }
+common::named! {
+    /// Whether one of the programs published a message, and nobody has changed it since.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "camelCase")]
+    pub enum MacStatus {
+        /// Signed with a master key that is set now.
+        Valid = "valid",
+        /// Not signed. Actions of the CRM are unsigned, which the worker accepts unless `CONNECT_CRM_UNSIGNED` is `refuse`.
+        Missing = "missing",
+        /// Malformed, over other content, or signed with a master key that is not set any more.
+        Wrong = "wrong",
     }
 }
 

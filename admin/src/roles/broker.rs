@@ -5,17 +5,19 @@
 
 use serde::Serialize;
 
-/// Who connects to the broker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BrokerUser {
-    /// `connect-ingest`
-    Ingest,
-    /// `connect-worker`
-    Worker,
-    /// `connect-dispatcher`
-    Dispatcher,
-    /// `connectctl` and `connect-console`
-    Operator,
+common::named! {
+    /// Who connects to the broker.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum BrokerUser {
+        /// `connect-ingest`
+        Ingest = "ingest",
+        /// `connect-worker`
+        Worker = "worker",
+        /// `connect-dispatcher`
+        Dispatcher = "dispatcher",
+        /// `connectctl` and `connect-console`
+        Operator = "operator",
+    }
 }
 
 /// What a user may do, as regular expressions on the names of queues and exchanges.
@@ -32,18 +34,6 @@ pub struct BrokerPermissions {
 }
 
 impl BrokerUser {
-    /// All users.
-    pub const ALL: [Self; 4] = [Self::Ingest, Self::Worker, Self::Dispatcher, Self::Operator];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ingest => "ingest",
-            Self::Worker => "worker",
-            Self::Dispatcher => "dispatcher",
-            Self::Operator => "operator",
-        }
-    }
-
     /// Queues that it declares, and those that it consumes, without prefix.
     const fn queues(self) -> (Option<&'static str>, Option<&'static str>) {
         match self {

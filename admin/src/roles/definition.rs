@@ -24,31 +24,19 @@ pub struct Object {
     pub privileges: [Vec<String>; Program::ALL.len()],
 }
 
-/// A program with a role of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Program {
-    /// `connect-ingest`
-    Ingest,
-    /// `connect-worker`
-    Worker,
-    /// `connect-dispatcher`
-    Dispatcher,
-    /// `connect-console`
-    Console,
-}
-
-impl Program {
-    /// All programs, in the order of the columns of `sql/roles.txt`.
-    pub const ALL: [Self; 4] = [Self::Ingest, Self::Worker, Self::Dispatcher, Self::Console];
-
-    /// The last part of the names of its role and user.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ingest => "ingest",
-            Self::Worker => "worker",
-            Self::Dispatcher => "dispatcher",
-            Self::Console => "console",
-        }
+common::named! {
+    /// A program with a role of its own.
+    /// The order is that of the columns of `sql/roles.txt`; a name is the last part of those of the role and user.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Program {
+        /// `connect-ingest`
+        Ingest = "ingest",
+        /// `connect-worker`
+        Worker = "worker",
+        /// `connect-dispatcher`
+        Dispatcher = "dispatcher",
+        /// `connect-console`
+        Console = "console",
     }
 }
 

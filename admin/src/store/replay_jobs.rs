@@ -10,18 +10,20 @@ use std::ops::Range;
 use tokio_postgres::{Client, GenericClient, Row, Transaction};
 use uuid::Uuid;
 
-/// What becomes of a job. A job that is stopping replays nothing more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ReplayJobState {
-    /// The dispatcher replays its deliveries.
-    Running,
-    /// It was stopped, and has not ended yet.
-    Stopping,
-    /// All its deliveries were replayed.
-    Completed,
-    /// It was stopped before all its deliveries were replayed.
-    Stopped,
+common::named! {
+    /// What becomes of a job. A job that is stopping replays nothing more. Names are those in JSON and in the database.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum ReplayJobState {
+        /// The dispatcher replays its deliveries.
+        Running = "running",
+        /// It was stopped, and has not ended yet.
+        Stopping = "stopping",
+        /// All its deliveries were replayed.
+        Completed = "completed",
+        /// It was stopped before all its deliveries were replayed.
+        Stopped = "stopped",
+    }
 }
 
 /// A replay of many deliveries, with its progress, as `connectctl replay` prints it.
@@ -61,22 +63,6 @@ pub struct ReplayJob {
 }
 
 impl ReplayJobState {
-    const ALL: [Self; 4] = [Self::Running, Self::Stopping, Self::Completed, Self::Stopped];
-
-    /// The name in JSON and in the database.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Stopping => "stopping",
-            Self::Completed => "completed",
-            Self::Stopped => "stopped",
-        }
-    }
-
-    pub(crate) fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.as_str() == name)
-    }
-
     /// Whether nothing of the job remains to be done.
     pub const fn has_ended(self) -> bool {
         matches!(self, Self::Completed | Self::Stopped)

@@ -14,26 +14,17 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, GenericClient, Row, Transaction};
 use uuid::Uuid;
 
-/// Whether a subscription receives deliveries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SubscriptionState {
-    /// Deliveries are sent.
-    Active,
-    /// Its deliveries wait until it is resumed.
-    Paused,
-    /// It never does again.
-    Removed,
-}
-
-impl SubscriptionState {
-    /// The name in JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Paused => "paused",
-            Self::Removed => "removed",
-        }
+common::named! {
+    /// Whether a subscription receives deliveries. Names are those in JSON.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum SubscriptionState {
+        /// Deliveries are sent.
+        Active = "active",
+        /// Its deliveries wait until it is resumed.
+        Paused = "paused",
+        /// It never does again.
+        Removed = "removed",
     }
 }
 

@@ -6,35 +6,25 @@ use lapin::options::QueueDeclareOptions;
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Channel, Connection};
 
-/// A queue (docs/operators.md).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Queue {
-    /// Batches of inbound events.
-    Events,
-    /// Records writes.
-    Records,
-    /// Advisor actions.
-    Crm,
-    /// Outbound events. Only its dead-letter queue exists, with a notice for each dead-lettered delivery: deliveries are in
-    /// Postgres.
-    Webhooks,
+crate::named! {
+    /// A queue (docs/operators.md). Names have no prefix, and are labels of metrics.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Queue {
+        /// Batches of inbound events.
+        Events = "events",
+        /// Records writes.
+        Records = "records",
+        /// Advisor actions.
+        Crm = "crm",
+        /// Outbound events. Only its dead-letter queue exists, with a notice for each dead-lettered delivery: deliveries are in
+        /// Postgres.
+        Webhooks = "webhooks",
+    }
 }
 
 impl Queue {
-    /// All queues, in the order of their discriminants, which index tables.
-    pub const ALL: [Self; 4] = [Self::Events, Self::Records, Self::Crm, Self::Webhooks];
     /// Those that exist beside their dead-letter queues, and are consumed.
     pub const CONSUMED: [Self; 3] = [Self::Events, Self::Records, Self::Crm];
-
-    /// The name without prefix, also the metrics' label.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Events => "events",
-            Self::Records => "records",
-            Self::Crm => "crm",
-            Self::Webhooks => "webhooks",
-        }
-    }
 }
 
 /// `<prefix>.<name>`.

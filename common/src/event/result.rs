@@ -3,29 +3,17 @@
 use crate::model::{ClientId, DiscoveryId, LeadId, TripId};
 use serde::{Deserialize, Serialize};
 
-/// The status of one event of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum EventStatus {
-    /// Applied now.
-    Accepted,
-    /// Applied earlier; not applied again.
-    Duplicate,
-    /// Not applied, and not recorded in the ledger.
-    Failed,
-}
-
-impl EventStatus {
-    /// Each status once, in the order of the counts.
-    pub const ALL: [Self; 3] = [Self::Accepted, Self::Duplicate, Self::Failed];
-
-    /// The name on the wire and in metrics.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Accepted => "accepted",
-            Self::Duplicate => "duplicate",
-            Self::Failed => "failed",
-        }
+crate::named! {
+    /// The status of one event of a batch. Names are those on the wire and in metrics.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum EventStatus {
+        /// Applied now.
+        Accepted = "accepted",
+        /// Applied earlier; not applied again.
+        Duplicate = "duplicate",
+        /// Not applied, and not recorded in the ledger.
+        Failed = "failed",
     }
 }
 

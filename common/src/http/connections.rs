@@ -44,28 +44,16 @@ pub struct ConnectionLimits {
     pub times: ConnectionTimes,
 }
 
-/// Why a connection is refused, or a request of a peer behind a proxy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConnectionRefusal {
-    /// No place is left, and no connection is idle or has a body that arrives slowly. Never for a request.
-    All,
-    /// Its address has used up its share.
-    Peer,
-    /// Its network has used up its share.
-    Network,
-}
-
-impl ConnectionRefusal {
-    /// Each reason once.
-    pub const ALL: [Self; 3] = [Self::All, Self::Peer, Self::Network];
-
-    /// The value of the metric's label `reason`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::Peer => "peer",
-            Self::Network => "network",
-        }
+crate::named! {
+    /// Why a connection is refused, or a request of a peer behind a proxy. Names are values of the metric's label `reason`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum ConnectionRefusal {
+        /// No place is left, and no connection is idle or has a body that arrives slowly. Never for a request.
+        All = "all",
+        /// Its address has used up its share.
+        Peer = "peer",
+        /// Its network has used up its share.
+        Network = "network",
     }
 }
 

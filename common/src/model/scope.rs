@@ -3,49 +3,22 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A permission of an API key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scope {
-    /// Allows `POST /events`.
-    EventsIngest,
-    /// Read and look up clients.
-    ClientsRead,
-    /// Create and update clients.
-    ClientsWrite,
-    /// Read leads and trips.
-    LeadsRead,
-    /// Create and change leads and trips.
-    LeadsWrite,
-    /// The two credit events, besides `events:ingest`.
-    CreditWrite,
-}
-
-impl Scope {
-    /// Each scope once.
-    pub const ALL: [Self; 6] = [
-        Self::EventsIngest,
-        Self::ClientsRead,
-        Self::ClientsWrite,
-        Self::LeadsRead,
-        Self::LeadsWrite,
-        Self::CreditWrite,
-    ];
-
-    /// The name on the wire.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::EventsIngest => "events:ingest",
-            Self::ClientsRead => "clients:read",
-            Self::ClientsWrite => "clients:write",
-            Self::LeadsRead => "leads:read",
-            Self::LeadsWrite => "leads:write",
-            Self::CreditWrite => "credit:write",
-        }
-    }
-
-    /// The scope of that name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|scope| scope.as_str() == name)
+crate::named! {
+    /// A permission of an API key. Names are those on the wire.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Scope {
+        /// Allows `POST /events`.
+        EventsIngest = "events:ingest",
+        /// Read and look up clients.
+        ClientsRead = "clients:read",
+        /// Create and update clients.
+        ClientsWrite = "clients:write",
+        /// Read leads and trips.
+        LeadsRead = "leads:read",
+        /// Create and change leads and trips.
+        LeadsWrite = "leads:write",
+        /// The two credit events, besides `events:ingest`.
+        CreditWrite = "credit:write",
     }
 }
 

@@ -3,65 +3,34 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The stage of a lead. The declared order is the pipeline's, which does not include `Lost` and `Archived`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Stage {
-    /// The lead was opened.
-    Inquiry,
-    /// To be followed up.
-    FollowUp,
-    /// An advisor is building the proposal.
-    BuildingProposal,
-    /// The terms are being negotiated.
-    Negotiation,
-    /// The traveler approved a proposal.
-    ProposalApproved,
-    /// The trip is booked.
-    TripBooked,
-    /// The trip has taken place.
-    Travelled,
-    /// Lost, with a reason.
-    Lost,
-    /// Archived by an advisor.
-    Archived,
+crate::named! {
+    /// The stage of a lead. The declared order is the pipeline's, which does not include `Lost` and `Archived`.
+    /// Names are those on the wire and in the database.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Stage {
+        /// The lead was opened.
+        Inquiry = "inquiry",
+        /// To be followed up.
+        FollowUp = "follow_up",
+        /// An advisor is building the proposal.
+        BuildingProposal = "building_proposal",
+        /// The terms are being negotiated.
+        Negotiation = "negotiation",
+        /// The traveler approved a proposal.
+        ProposalApproved = "proposal_approved",
+        /// The trip is booked.
+        TripBooked = "trip_booked",
+        /// The trip has taken place.
+        Travelled = "travelled",
+        /// Lost, with a reason.
+        Lost = "lost",
+        /// Archived by an advisor.
+        Archived = "archived",
+    }
 }
 
 impl Stage {
-    /// All stages, in their order.
-    pub const ALL: [Self; 9] = [
-        Self::Inquiry,
-        Self::FollowUp,
-        Self::BuildingProposal,
-        Self::Negotiation,
-        Self::ProposalApproved,
-        Self::TripBooked,
-        Self::Travelled,
-        Self::Lost,
-        Self::Archived,
-    ];
-
-    /// The name on the wire and in the database. Written out instead of derived with `strum`: stored names must not change when a
-    /// variant is renamed.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Inquiry => "inquiry",
-            Self::FollowUp => "follow_up",
-            Self::BuildingProposal => "building_proposal",
-            Self::Negotiation => "negotiation",
-            Self::ProposalApproved => "proposal_approved",
-            Self::TripBooked => "trip_booked",
-            Self::Travelled => "travelled",
-            Self::Lost => "lost",
-            Self::Archived => "archived",
-        }
-    }
-
-    /// The stage of that name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|stage| stage.as_str() == name)
-    }
-
     /// Whether a lead at this stage is open (D11).
     pub const fn is_open(self) -> bool {
         match self {

@@ -65,26 +65,17 @@ pub struct Traveler {
     pub phone: Sent<Phone>,
 }
 
-/// The age group of a traveler.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserr)]
-#[deserr(error = Faults, rename_all = lowercase)]
-pub enum TravelerType {
-    /// `adult`
-    #[default]
-    Adult,
-    /// `child`
-    Child,
-    /// `infant`
-    Infant,
-}
-
-impl TravelerType {
-    /// The name on the wire and in the database.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Adult => "adult",
-            Self::Child => "child",
-            Self::Infant => "infant",
-        }
+crate::named! {
+    /// The age group of a traveler. Names are those on the wire and in the database.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserr)]
+    #[deserr(error = Faults, rename_all = lowercase)]
+    pub enum TravelerType {
+        /// `adult`
+        #[default]
+        Adult = "adult",
+        /// `child`
+        Child = "child",
+        /// `infant`
+        Infant = "infant",
     }
 }

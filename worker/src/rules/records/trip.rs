@@ -8,35 +8,18 @@ use common::record::{Nationality, TripPatch};
 use common::write::{IfMatch, WriteRefusal};
 use serde_json::{Map, Value, json};
 
-/// Why an itinerary was not applied (specification: Trip; D20).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotApplied {
-    /// The stage is past `follow_up`: the advisor works on the lead.
-    AdvisorWorking,
-    /// A proposal was sent.
-    ProposalSent,
-    /// The advisor discarded the draft.
-    NoProposal,
-    /// The itinerary could not be stored; the rest of the change was.
-    UpdateFailed,
-}
-
-impl NotApplied {
-    const ALL: [Self; 4] = [Self::AdvisorWorking, Self::ProposalSent, Self::NoProposal, Self::UpdateFailed];
-
-    /// The reason with that name.
-    pub(crate) fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|reason| reason.as_str() == name)
-    }
-
-    /// The value in the API.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::AdvisorWorking => "advisor_working",
-            Self::ProposalSent => "proposal_sent",
-            Self::NoProposal => "no_proposal",
-            Self::UpdateFailed => "update_failed",
-        }
+common::named! {
+    /// Why an itinerary was not applied (specification: Trip; D20). Names are those in the API.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum NotApplied {
+        /// The stage is past `follow_up`: the advisor works on the lead.
+        AdvisorWorking = "advisor_working",
+        /// A proposal was sent.
+        ProposalSent = "proposal_sent",
+        /// The advisor discarded the draft.
+        NoProposal = "no_proposal",
+        /// The itinerary could not be stored; the rest of the change was.
+        UpdateFailed = "update_failed",
     }
 }
 

@@ -5,22 +5,14 @@ use common::model::{ClientId, Email, Phone};
 use common::record::Traveler;
 use common::view::TravelerView;
 
-/// Whether a client is a person or a company account (D13).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientType {
-    /// A person who travels.
-    Individual,
-    /// The account of a company, found by its mail domain.
-    Company,
-}
-
-impl ClientType {
-    /// The value in the API and in the database.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Individual => "individual",
-            Self::Company => "company",
-        }
+common::named! {
+    /// Whether a client is a person or a company account (D13). Names are those in the API and in the database.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum ClientType {
+        /// A person who travels.
+        Individual = "individual",
+        /// The account of a company, found by its mail domain.
+        Company = "company",
     }
 }
 

@@ -3,35 +3,18 @@
 use chrono::{DateTime, Utc};
 use common::model::{ProposalId, TripId};
 
-/// The status of a proposal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProposalStatus {
-    /// The advisor is still preparing it.
-    Draft,
-    /// Sent to the traveler.
-    Sent,
-    /// Opened by the traveler.
-    Viewed,
-    /// Discarded by the advisor.
-    Discarded,
-}
-
-impl ProposalStatus {
-    /// The status of that name.
-    pub(crate) fn parse(name: &str) -> Option<Self> {
-        [Self::Draft, Self::Sent, Self::Viewed, Self::Discarded]
-            .into_iter()
-            .find(|status| status.as_str() == name)
-    }
-
-    /// The value in the API and in the database.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Draft => "draft",
-            Self::Sent => "sent",
-            Self::Viewed => "viewed",
-            Self::Discarded => "discarded",
-        }
+common::named! {
+    /// The status of a proposal. Names are those in the API and in the database.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum ProposalStatus {
+        /// The advisor is still preparing it.
+        Draft = "draft",
+        /// Sent to the traveler.
+        Sent = "sent",
+        /// Opened by the traveler.
+        Viewed = "viewed",
+        /// Discarded by the advisor.
+        Discarded = "discarded",
     }
 }
 
