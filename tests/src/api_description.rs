@@ -3,11 +3,12 @@
 
 use crate::http::{HttpClient, HttpRequest, HttpResponse};
 use crate::key::RECORDS;
+use crate::threads::lock;
 use hyper::header::HeaderName;
 use jsonschema::{Draft, Validator};
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio::sync::OnceCell;
 
 /// Response headers that must be described, beside all that begin with `X-`.
@@ -139,7 +140,7 @@ impl Description {
             return Ok(());
         }
         let body = serde_json::from_slice(&response.body).map_err(|error| error.to_string())?;
-        let mut validators = self.validators.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut validators = lock(&self.validators);
         let known = validators.entry(place).or_insert_with(|| Arc::new(validator(&self.document, schema)));
         let known = Arc::clone(known);
         drop(validators);

@@ -9,6 +9,7 @@ use crate::key::ApiKey;
 use crate::queues::Queues;
 use crate::roles::{ROLE_PREFIX, create_logins};
 use crate::services;
+use crate::threads::{lock, runtime};
 use crate::url::with_database;
 use crate::world::{self, seed};
 use std::collections::hash_map::DefaultHasher;
@@ -16,7 +17,7 @@ use std::hash::{Hash, Hasher};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, NoTls, Row};
@@ -101,7 +102,7 @@ impl TestDatabase {
 
     /// Has the next query use a new connection, because the test has another tenant.
     pub(crate) fn forget_idle(&self) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        lock(&self.idle).take();
     }
 
     /// The key of a seeded database: of the tenant `acme`, with every scope.
@@ -236,7 +237,7 @@ impl TestDatabase {
     /// Runs a query on the idle connection, or on a new one while another query uses it, or after it was lost.
     async fn query(&self, query: &str, parameters: &[&(dyn ToSql + Sync)]) -> Vec<Row> {
         let query = &world::with_slugs(query);
-        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = || lock(&self.idle);
         let kept = idle().take();
         if let Some(client) = kept
             && let Ok(rows) = client.query(query, parameters).await
@@ -298,7 +299,7 @@ fn next_clone() -> String {
         });
         Mutex::new(clones)
     });
-    clones.lock().unwrap_or_else(PoisonError::into_inner).recv().expect("the template can be cloned")
+    lock(clones).recv().expect("the template can be cloned")
 }
 
 async fn create_migrated(server: &str, name: String) -> (String, ApiKey) {
@@ -366,9 +367,5 @@ pub(crate) fn clean_up(work: impl Future<Output = ()> + Send) {
 
 /// Runs a future to its end where there is no runtime, or one that must not be blocked.
 pub(crate) fn blocking<T: Send>(work: impl Future<Output = T> + Send) -> T {
-    let run = || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        runtime.block_on(work)
-    };
-    std::thread::scope(|scope| scope.spawn(run).join().expect("the work succeeds"))
+    std::thread::scope(|scope| scope.spawn(|| runtime().block_on(work)).join().expect("the work succeeds"))
 }

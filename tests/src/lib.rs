@@ -19,6 +19,7 @@ mod prometheus;
 mod queues;
 mod services;
 mod statements;
+mod threads;
 mod traffic;
 mod url;
 mod world;

@@ -1,8 +1,8 @@
 //! A proxy in front of RabbitMQ that records the messages which go through it.
 
+use crate::threads::{lock, serve};
 use crate::url::{address, with_address};
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -47,17 +47,9 @@ enum Sender {
 impl MessageRecorder {
     /// A recorder in front of the broker of `amqp_url`. It runs on its own thread.
     pub fn in_front_of(amqp_url: &str) -> Self {
-        let listener =
-            std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port for the recorder");
-        listener.set_nonblocking(true).expect("a listener for the runtime");
-        let own: SocketAddr = listener.local_addr().expect("the port's number");
         let (broker, messages) = (address(amqp_url, 5672), Arc::default());
         let recorded = Arc::clone(&messages);
-        std::thread::spawn(move || {
-            let runtime =
-                tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-            runtime.block_on(accept(listener, broker, recorded));
-        });
+        let own = serve(|listener| accept(listener, broker, recorded));
         Self { url: with_address(amqp_url, own), messages }
     }
 
@@ -68,12 +60,11 @@ impl MessageRecorder {
 
     /// The messages since the last call.
     pub fn take(&self) -> Messages {
-        std::mem::take(&mut self.messages.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut lock(&self.messages))
     }
 }
 
-async fn accept(listener: std::net::TcpListener, broker: String, messages: Arc<Mutex<Messages>>) {
-    let listener = TcpListener::from_std(listener).expect("a listener of this runtime");
+async fn accept(listener: TcpListener, broker: String, messages: Arc<Mutex<Messages>>) {
     while let Ok((program, _)) = listener.accept().await {
         let Ok(broker) = TcpStream::connect(&broker).await else { continue };
         let ((from_program, to_program), (from_broker, to_broker)) =
@@ -98,7 +89,7 @@ async fn pump(
         pending.extend_from_slice(&buffer[skip..read]);
         while let Some(frame) = take_frame(&mut pending) {
             if frame[0] == METHOD_FRAME {
-                let mut messages = messages.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut messages = lock(&messages);
                 messages.record(sender, &frame[FRAME_HEADER..]);
             }
         }

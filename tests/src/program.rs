@@ -5,12 +5,13 @@ use crate::eventually::{MAX_WAIT, eventually, until_equal};
 use crate::http::{HttpClient, HttpError, HttpResponse};
 use crate::prometheus::Samples;
 use crate::roles;
+use crate::threads::lock;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 /// Log lines of each program that a failed test prints.
@@ -37,9 +38,7 @@ struct Logs {
 impl Program {
     /// Starts `connect-ingest` with these settings and no others, and waits until it is ready.
     pub async fn ingest(settings: &[(String, String)]) -> Self {
-        let program = Self::listening("connect-ingest", settings).await;
-        program.until_ready().await;
-        program
+        Self::ready("connect-ingest", settings).await
     }
 
     /// Starts `connect-worker`. Does not wait until it is ready: messages wait in the queue meanwhile.
@@ -49,14 +48,16 @@ impl Program {
 
     /// Starts `connect-dispatcher` and waits until it is ready.
     pub async fn dispatcher(settings: &[(String, String)]) -> Self {
-        let program = Self::listening("connect-dispatcher", settings).await;
-        program.until_ready().await;
-        program
+        Self::ready("connect-dispatcher", settings).await
     }
 
     /// Starts `connect-console` and waits until it is ready.
     pub async fn console(settings: &[(String, String)]) -> Self {
-        let program = Self::listening("connect-console", settings).await;
+        Self::ready("connect-console", settings).await
+    }
+
+    async fn ready(name: &str, settings: &[(String, String)]) -> Self {
+        let program = Self::listening(name, settings).await;
         program.until_ready().await;
         program
     }
@@ -180,7 +181,7 @@ impl Program {
     /// Stops reading the program's log after the next line, until `is_stalled` is false again.
     pub fn stall_logs(&self, is_stalled: bool) {
         let (stalled, changed) = &*self.logs.is_stalled;
-        *stalled.lock().unwrap_or_else(PoisonError::into_inner) = is_stalled;
+        *lock(stalled) = is_stalled;
         changed.notify_all();
     }
 
@@ -242,16 +243,16 @@ impl Logs {
         let logs = self.clone();
         std::thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                logs.lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+                lock(&logs.lines).push(line);
                 let (stalled, changed) = &*logs.is_stalled;
-                let stalled = stalled.lock().unwrap_or_else(PoisonError::into_inner);
+                let stalled = lock(stalled);
                 drop(changed.wait_while(stalled, |is_stalled| *is_stalled));
             }
         });
     }
 
     fn lines(&self) -> Vec<String> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.lines).clone()
     }
 
     fn tail(&self) -> String {

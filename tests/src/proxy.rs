@@ -1,6 +1,7 @@
 //! A TCP proxy that injects connection faults.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use crate::threads;
+use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -34,15 +35,8 @@ impl Proxy {
     /// A proxy to `server`, `host:port`. It runs on its own thread.
     pub fn to(server: &str) -> Self {
         let (sender, faults) = watch::channel(ConnectionFaults::default());
-        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port for the proxy");
-        listener.set_nonblocking(true).expect("a listener for the runtime");
-        let address = listener.local_addr().expect("the port's number");
         let server = server.to_owned();
-        std::thread::spawn(move || {
-            let runtime =
-                tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-            runtime.block_on(accept(listener, server, faults));
-        });
+        let address = threads::serve(|listener| accept(listener, server, faults));
         Self { address, faults: sender }
     }
 
@@ -93,12 +87,7 @@ impl Proxy {
 }
 
 /// Serves until the [`Proxy`] is dropped.
-async fn accept(
-    listener: std::net::TcpListener,
-    server: String,
-    mut faults: watch::Receiver<ConnectionFaults>,
-) {
-    let listener = TcpListener::from_std(listener).expect("a listener of this runtime");
+async fn accept(listener: TcpListener, server: String, mut faults: watch::Receiver<ConnectionFaults>) {
     let mut is_second = false;
     loop {
         tokio::select! {

@@ -74,10 +74,8 @@ impl QueuedMessage {
 
     /// A field of the metadata header.
     pub fn meta_field(&self, name: &str) -> serde_json::Value {
-        let headers = self.properties.headers().clone().unwrap_or_default();
-        let meta = headers.inner().get("x-connect-meta");
-        let Some(AMQPValue::LongString(meta)) = meta else { panic!("no metadata: {self:?}") };
-        let meta: serde_json::Value = serde_json::from_slice(meta.as_bytes()).expect("JSON");
+        let meta = self.header("x-connect-meta").unwrap_or_else(|| panic!("no metadata: {self:?}"));
+        let meta: serde_json::Value = serde_json::from_str(&meta).expect("JSON");
         meta[name].clone()
     }
 
@@ -185,7 +183,7 @@ impl Queues {
 
     /// Number of messages that wait in a queue such as `events` or `events.dead`.
     pub async fn depth(&self, queue: &str) -> u32 {
-        let (_connection, channel) = open(&self.url).await.expect("the broker accepts connections");
+        let (_connection, channel) = self.open().await;
         let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::durable() };
         let declared = channel.queue_declare(self.name(queue).into(), passive, FieldTable::default()).await;
         declared.expect("the queue exists").message_count()
@@ -204,7 +202,7 @@ impl Queues {
 
     /// Publishes messages as [`publish_message`](Self::publish_message) does, in their order.
     pub async fn publish_all(&self, queue: &str, messages: &[QueuedMessage]) {
-        let (_connection, channel) = open(&self.url).await.expect("the broker accepts connections");
+        let (_connection, channel) = self.open().await;
         channel.confirm_select(ConfirmSelectOptions::default()).await.expect("a channel with confirms");
         let mut confirms = Vec::with_capacity(messages.len());
         for message in messages {
@@ -218,7 +216,7 @@ impl Queues {
 
     /// Publishes a message and waits for the reply in an exclusive queue.
     pub async fn call(&self, queue: &str, message: &QueuedMessage) -> QueuedMessage {
-        let (_connection, channel) = open(&self.url).await.expect("the broker accepts connections");
+        let (_connection, channel) = self.open().await;
         let exclusive = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
         let reply_queue = channel.queue_declare("".into(), exclusive, FieldTable::default()).await;
         let reply_queue = reply_queue.expect("an exclusive queue").name().clone();
@@ -229,8 +227,7 @@ impl Queues {
             let message = channel.basic_get(reply_queue.clone(), BasicGetOptions { no_ack: true }).await;
             message.expect("the queue exists").ok_or_else(|| "nothing".to_owned())
         });
-        let Delivery { data, properties, .. } = reply.await.delivery;
-        let reply = QueuedMessage { body: data, properties, is_verbatim: false };
+        let reply = QueuedMessage::from(reply.await.delivery);
         assert_eq!(reply.correlation_id(), Some(reply_queue.as_str()), "the reply to this message");
         reply
     }
@@ -245,7 +242,7 @@ impl Queues {
 
     /// Replies to a message as a stranger does: without a MAC.
     pub async fn reply(&self, message: &QueuedMessage, body: &[u8]) {
-        let (_connection, channel) = open(&self.url).await.expect("the broker accepts connections");
+        let (_connection, channel) = self.open().await;
         channel.confirm_select(ConfirmSelectOptions::default()).await.expect("a channel with confirms");
         let to = message.properties.reply_to().clone().expect("somebody who waits");
         let id = message.properties.correlation_id().clone().expect("an id");
@@ -267,23 +264,17 @@ impl Queues {
 
     /// Takes a message out of a queue.
     pub async fn take(&self, queue: &str) -> Option<QueuedMessage> {
-        let (_connection, channel) = open(&self.url).await.expect("the broker accepts connections");
-        let options = BasicGetOptions { no_ack: true };
-        let message = channel.basic_get(self.name(queue).into(), options).await.expect("the queue exists")?;
-        Some(message.delivery.into())
+        let (_connection, channel) = self.open().await;
+        self.get(&channel, queue, true).await.map(Into::into)
     }
 
     /// Requeues the oldest message until the queue no longer delivers it, as when consumers end before they acknowledge it.
     /// Returns how often it was delivered.
     pub async fn exhaust_deliveries(&self, queue: &str) -> u32 {
-        let (_connection, channel) = open(&self.url).await.expect("the broker accepts connections");
-        let get = async || {
-            let got = channel.basic_get(self.name(queue).into(), BasicGetOptions { no_ack: false }).await;
-            got.expect("the queue exists")
-        };
+        let (_connection, channel) = self.open().await;
         let mut times = 0;
-        while let Some(message) = get().await {
-            message.delivery.acker.reject(BasicRejectOptions { requeue: true }).await.expect("a channel");
+        while let Some(message) = self.get(&channel, queue, false).await {
+            message.acker.reject(BasicRejectOptions { requeue: true }).await.expect("a channel");
             times += 1;
         }
         times
@@ -291,39 +282,44 @@ impl Queues {
 
     /// Takes the oldest message and requeues it, as when its consumer ends: it is redelivered then.
     pub async fn requeue(&self, queue: &str) {
-        let (_connection, channel) = open(&self.url).await.expect("the broker accepts connections");
-        let got = channel.basic_get(self.name(queue).into(), BasicGetOptions { no_ack: false }).await;
-        let message = got.expect("the queue exists").expect("a message");
-        message.delivery.acker.reject(BasicRejectOptions { requeue: true }).await.expect("a channel");
+        let (_connection, channel) = self.open().await;
+        let message = self.get(&channel, queue, false).await.expect("a message");
+        message.acker.reject(BasicRejectOptions { requeue: true }).await.expect("a channel");
     }
 
     /// Takes all messages out of a queue, in order. There must be no other consumer.
     pub async fn take_all(&self, queue: &str) -> Vec<QueuedMessage> {
-        let (_connection, channel) = open(&self.url).await.expect("the broker accepts connections");
+        let (_connection, channel) = self.open().await;
         let mut messages = Vec::new();
         // Not a consumer for the length of the queue: a busy broker may report 0 for a quorum queue that has messages.
-        while let Some(got) = channel
-            .basic_get(self.name(queue).into(), BasicGetOptions { no_ack: true })
-            .await
-            .expect("the queue exists")
-        {
-            messages.push(got.delivery.into());
+        while let Some(got) = self.get(&channel, queue, true).await {
+            messages.push(got.into());
         }
         messages
     }
 
     /// Deletes a queue such as `events` with its messages.
     pub async fn delete(&self, queue: &str) {
-        let (_connection, channel) = open(&self.url).await.expect("the broker accepts connections");
+        let (_connection, channel) = self.open().await;
         let deleted = channel.queue_delete(self.name(queue).into(), QueueDeleteOptions::default()).await;
         deleted.expect("the queue is gone");
     }
 
     /// Whether a queue such as `events` is declared.
     pub async fn exists(&self, queue: &str) -> bool {
-        let (_connection, channel) = open(&self.url).await.expect("the broker accepts connections");
+        let (_connection, channel) = self.open().await;
         let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::durable() };
         channel.queue_declare(self.name(queue).into(), passive, FieldTable::default()).await.is_ok()
+    }
+
+    async fn open(&self) -> (Connection, Channel) {
+        open(&self.url).await.expect("the broker accepts connections")
+    }
+
+    /// The oldest message, which is acknowledged at once or not at all.
+    async fn get(&self, channel: &Channel, queue: &str, no_ack: bool) -> Option<Delivery> {
+        let got = channel.basic_get(self.name(queue).into(), BasicGetOptions { no_ack }).await;
+        got.expect("the queue exists").map(|message| message.delivery)
     }
 
     fn name(&self, queue: &str) -> String {

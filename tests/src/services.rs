@@ -6,6 +6,7 @@
 use crate::binaries;
 use crate::duration;
 use crate::environment::variable;
+use crate::threads::when_this_process_ends;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -49,19 +50,10 @@ pub(crate) fn script() -> PathBuf {
     variable("CONNECT_SERVICES").map_or_else(|| binaries::root().join("ops/local/services.sh"), PathBuf::from)
 }
 
-/// Stops the servers of `directory` and removes its files when this process ends, for whatever reason: its end closes
-/// the pipe that a small shell reads from.
+/// Stops the servers of `directory` and removes its files when this process ends.
 pub(crate) fn stop_with_this_process(directory: &Path) {
-    let watcher = Command::new("setsid")
-        .args(["bash", "-c", r#"cat; "$0" stop-all "$1"; umount -l "$1" 2>/dev/null; rm -rf "$1""#])
-        .args([script().as_os_str(), directory.as_os_str()])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("bash runs");
-    // Never dropped: the shell must outlive this process.
-    std::mem::forget(watcher);
+    let stop = r#""$0" stop-all "$1"; umount -l "$1" 2>/dev/null; rm -rf "$1""#;
+    when_this_process_ends(stop, vec![script().into(), directory.into()]);
 }
 
 /// Runs the script and returns its standard output. Panics if it fails.

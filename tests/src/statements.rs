@@ -4,10 +4,10 @@
 //! first. A test that asks what is sent in one round trip says what it expects: the replies to the beginning of an expected
 //! round trip are held back until all of it has arrived. A program that waits for one of these replies waits forever.
 
+use crate::threads::{lock, serve};
 use crate::url::{address, with_address};
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -35,17 +35,9 @@ pub struct StatementRecorder {
 impl StatementRecorder {
     /// A recorder in front of the server of `database_url`. It runs on its own thread.
     pub fn in_front_of(database_url: &str) -> Self {
-        let listener =
-            std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port for the recorder");
-        listener.set_nonblocking(true).expect("a listener for the runtime");
-        let own: SocketAddr = listener.local_addr().expect("the port's number");
         let (server, shared) = (address(database_url, 5432), Arc::<Mutex<Shared>>::default());
         let of_sessions = Arc::clone(&shared);
-        std::thread::spawn(move || {
-            let runtime =
-                tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-            runtime.block_on(accept(listener, server, of_sessions));
-        });
+        let own = serve(|listener| accept(listener, server, of_sessions));
         Self { url: with_address(database_url, own), shared }
     }
 
@@ -68,16 +60,14 @@ impl StatementRecorder {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-async fn accept(listener: std::net::TcpListener, server: String, shared: Arc<Mutex<Shared>>) {
-    let listener = TcpListener::from_std(listener).expect("a listener of this runtime");
+async fn accept(listener: TcpListener, server: String, shared: Arc<Mutex<Shared>>) {
     while let Ok((client, _)) = listener.accept().await {
         let Ok(server) = TcpStream::connect(&server).await else { continue };
         let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
-        let session = Arc::new((Mutex::new(Session::new(Arc::clone(&shared))), Notify::new()));
+        let session = Arc::new((
+            Mutex::new(Session { shared: Arc::clone(&shared), ..Session::default() }),
+            Notify::new(),
+        ));
         tokio::spawn(requests(from_client, to_server, Arc::clone(&session)));
         tokio::spawn(replies(from_server, to_client, session));
     }
@@ -112,6 +102,7 @@ async fn replies(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, session: Arc<(
 }
 
 /// The state of one connection between a client and the server.
+#[derive(Default)]
 struct Session {
     shared: Arc<Mutex<Shared>>,
     has_started: bool,
@@ -125,17 +116,6 @@ struct Session {
 }
 
 impl Session {
-    fn new(shared: Arc<Mutex<Shared>>) -> Self {
-        Self {
-            shared,
-            has_started: false,
-            pool: String::new(),
-            names: HashMap::new(),
-            open: 0,
-            current: Vec::new(),
-        }
-    }
-
     /// Whether an expected round trip has begun and has not arrived as a whole.
     fn is_incomplete(&self) -> bool {
         let is_begin =

@@ -1,10 +1,11 @@
 //! Commands and events of the Chrome DevTools Protocol: JSON values, each followed by a NUL byte.
 
 use crate::MAX_WAIT;
+use crate::threads::lock;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::oneshot;
@@ -86,10 +87,6 @@ impl Connection {
             .map(|events| std::mem::take(&mut events.complaints))
             .unwrap_or_default()
     }
-}
-
-fn lock(shared: &Mutex<Shared>) -> std::sync::MutexGuard<'_, Shared> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn receive(answers: ChildStdout, shared: Arc<Mutex<Shared>>) {

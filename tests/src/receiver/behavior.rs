@@ -37,6 +37,12 @@ pub enum Behavior {
     SlowHead(u16, Duration),
 }
 
+impl Default for Behavior {
+    fn default() -> Self {
+        Self::status(204)
+    }
+}
+
 impl Behavior {
     /// Responds at once with a status and no body.
     pub fn status(status: u16) -> Self {

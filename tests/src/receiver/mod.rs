@@ -13,9 +13,9 @@ pub use authority::{Authority, Certificate};
 pub use behavior::Behavior;
 pub use received::ReceivedRequest;
 
-use crate::MAX_WAIT;
+use crate::{MAX_WAIT, threads};
 use serve::{ConnectionMode, SharedState};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -48,19 +48,11 @@ impl Receiver {
     }
 
     fn start(tls: Option<TlsAcceptor>) -> Self {
-        let listener =
-            std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port for the receiver");
-        listener.set_nonblocking(true).expect("a listener for the runtime");
-        let address = listener.local_addr().expect("the port's number");
         let scheme = if tls.is_some() { "https" } else { "http" };
         let shared = Arc::new(SharedState::default());
         let (running, ended) = watch::channel(());
-        let serving = serve::accept(listener, tls, Arc::clone(&shared), ended);
-        std::thread::spawn(move || {
-            let runtime =
-                tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-            runtime.block_on(serving);
-        });
+        let of_server = Arc::clone(&shared);
+        let address = threads::serve(|listener| serve::accept(listener, tls, of_server, ended));
         Self { address, scheme, shared, _running: running }
     }
 

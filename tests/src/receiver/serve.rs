@@ -3,9 +3,10 @@
 use super::behavior::Behavior;
 use super::received::ReceivedRequest;
 use super::wire::{self, Socket};
+use crate::threads::lock;
 use bytes::BytesMut;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime};
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -21,7 +22,7 @@ pub(super) enum ConnectionMode {
     Silent,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) received: Vec<ReceivedRequest>,
     pub(super) next: HashMap<String, VecDeque<Behavior>>,
@@ -46,18 +47,8 @@ pub(super) struct SharedState {
 
 impl Default for SharedState {
     fn default() -> Self {
-        let state = State {
-            received: Vec::new(),
-            next: HashMap::new(),
-            standing: HashMap::new(),
-            others: Behavior::status(204),
-            connection_mode: ConnectionMode::Open,
-            accepted: 0,
-            open: 0,
-            idle: 0,
-        };
         Self {
-            state: Mutex::new(state),
+            state: Mutex::new(State::default()),
             changed: watch::Sender::new(()),
             closing: watch::Sender::new(()),
             holding: watch::Sender::new(false),
@@ -67,11 +58,11 @@ impl Default for SharedState {
 
 impl SharedState {
     pub(super) fn with_state<T>(&self, read: impl FnOnce(&State) -> T) -> T {
-        read(&self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        read(&lock(&self.state))
     }
 
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let changed = change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        let changed = change(&mut lock(&self.state));
         self.changed.send_replace(());
         changed
     }
@@ -102,12 +93,11 @@ impl State {
 
 /// Serves until the receiver is dropped.
 pub(super) async fn accept(
-    listener: std::net::TcpListener,
+    listener: TcpListener,
     tls: Option<TlsAcceptor>,
     shared: Arc<SharedState>,
     mut ended: watch::Receiver<()>,
 ) {
-    let listener = TcpListener::from_std(listener).expect("a listener of this runtime");
     loop {
         tokio::select! {
             _ = ended.changed() => return,

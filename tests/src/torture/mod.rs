@@ -16,6 +16,7 @@ mod stack;
 mod verify;
 mod webhooks;
 
+use crate::threads::lock;
 use caller::Caller;
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, join_all};
@@ -23,7 +24,6 @@ use oracle::{Oracle, Run};
 use plan::{Plan, ServerKind};
 use stack::Stack;
 use std::path::Path;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::time::{interval, sleep, timeout};
@@ -136,7 +136,7 @@ fn report(stack: &Stack, run: &Run, oracle: &Oracle, receiver: &FailingReceiver,
     if more > 0 {
         violations.push(format!("and {more} more"));
     }
-    violations.extend(stack.ended.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
+    violations.extend(lock(&stack.ended).iter().cloned());
     let mut totals = run.recovery_lines();
     let requests = receiver.requests.load(Ordering::Relaxed);
     totals.push(format!("{}; {requests} webhook requests", run.totals.line()));

@@ -8,13 +8,14 @@ use crate::key::ApiKey;
 use crate::program::Program;
 use crate::proxy::Proxy;
 use crate::queues::Queues;
+use crate::threads::lock;
 use crate::url::{address, with_address};
 use crate::world::{ALL_SCOPES, common_settings, create_key};
 use futures_util::future::join_all;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use tokio::sync::{Mutex as AsyncMutex, RwLock};
 use tokio_postgres::Client;
 
@@ -158,7 +159,7 @@ impl Stack {
 
     /// Addresses of the ingests that run.
     pub(super) fn ingests(&self) -> Vec<SocketAddr> {
-        let ingests = self.ingests.lock().unwrap_or_else(PoisonError::into_inner);
+        let ingests = lock(&self.ingests);
         ingests.iter().flatten().copied().collect()
     }
 
@@ -168,8 +169,7 @@ impl Stack {
         let mut started = Program::spawn(name, settings);
         started.until_listening().await;
         if *name == "connect-ingest" {
-            self.ingests.lock().unwrap_or_else(PoisonError::into_inner)[slot % 2] =
-                Some(started.http().address());
+            lock(&self.ingests)[slot % 2] = Some(started.http().address());
         }
         *program.lock().await = Some(started);
     }
@@ -179,7 +179,7 @@ impl Stack {
         let Slot { program, name, log, .. } = &self.slots[slot];
         let Some(mut program) = program.lock().await.take() else { return };
         if *name == "connect-ingest" {
-            self.ingests.lock().unwrap_or_else(PoisonError::into_inner)[slot % 2] = None;
+            lock(&self.ingests)[slot % 2] = None;
         }
         self.note_end(&mut program);
         if kill {
@@ -223,7 +223,7 @@ impl Stack {
     fn note_end(&self, program: &mut Program) {
         if let Some(status) = program.ended() {
             let what = format!("{} ended by itself: {status}", program.name());
-            self.ended.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+            lock(&self.ended).push(what);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A receiver of webhooks that fails at random, and remembers what it received.
 
 use crate::fuzz::random::Random;
+use crate::threads::lock;
 use bytes::Bytes;
 use common::signature::verify_webhook;
 use http_body_util::{BodyExt as _, Full};
@@ -15,7 +16,7 @@ use std::hash::{DefaultHasher, Hasher as _};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
@@ -185,8 +186,4 @@ fn hash(value: &impl std::hash::Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,8 +5,8 @@ use crate::duration;
 use crate::http::HttpClient;
 use crate::program::Program;
 use crate::receiver::Authority;
+use crate::threads::when_this_process_ends;
 use std::net::{IpAddr, Ipv4Addr};
-use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -81,20 +81,10 @@ async fn start() -> Shared {
     Shared { world, console }
 }
 
-/// Ends the programs and removes the file when this process ends, for whatever reason: its end closes the pipe that a small
-/// shell reads from. Database and queues are left to the next process, which deletes what an earlier one has left.
+/// Ends the programs and removes the file when this process ends. Database and queues are left to the next process, which deletes what an earlier one has left.
 fn kill_with_this_process<'p>(programs: impl Iterator<Item = &'p Program>, file: &str) {
-    let ids = programs.map(|program| program.id().to_string());
-    let watcher = Command::new("setsid")
-        .args(["bash", "-c", r#"cat; kill -KILL "$@"; rm -f "$0""#, file])
-        .args(ids)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("bash runs");
-    // Never dropped: the shell must outlive this process.
-    std::mem::forget(watcher);
+    let ids = programs.map(|program| program.id().to_string().into());
+    when_this_process_ends(r#"kill -KILL "$@"; rm -f "$0""#, [file.into()].into_iter().chain(ids).collect());
 }
 
 /// A value like the shared world, without its programs, for a test with a new tenant `acme`.
