@@ -7,13 +7,11 @@ pub use crate::store::api_keys::{Key, NewKey, RequestCounts};
 pub use crate::store::secret_uses::SecretUse;
 use crate::transact;
 use crate::{AdminError, Newest, Result, secrets, store, tenants};
-use chrono::{DateTime, TimeDelta, Utc};
 use common::clock;
 use common::model::TenantId;
 use common::sealed::{MasterKeys, api_key_binding};
 use common::settings::Bound;
 use serde::Serialize;
-use std::time::Duration;
 use tokio_postgres::{Client, Transaction};
 
 /// An API key that was created.
@@ -41,7 +39,8 @@ pub async fn create(
     let (prefix, secret) = (secrets::new_prefix()?, secrets::new_secret("cs_")?);
     let sealed = secrets::seal(master_keys, &secret, &api_key_binding(tenant, &prefix))?;
     let created_at = clock::database_now();
-    let expires_at = new.expires_in.map(|span| expiry(created_at, span)).transpose()?;
+    let expires_at =
+        new.expires_in.map(|span| secrets::end(created_at, span, "the key would expire")).transpose()?;
     let row = KeyRow { prefix: &prefix, sealed: &sealed, created_at, expires_at };
     transact(client, async |tx| {
         if !store::api_keys::create(tx, tenant, new, &row, bound).await? {
@@ -112,12 +111,6 @@ async fn recorded(
     store::api_keys::find(tx, prefix, clock::database_now()).await?.ok_or_else(not_found)
 }
 
-fn expiry(now: DateTime<Utc>, span: Duration) -> Result<DateTime<Utc>> {
-    let span = TimeDelta::from_std(span).map_err(|error| AdminError::InvalidInput(error.to_string()))?;
-    let too_far = || AdminError::InvalidInput("the key would expire too far in the future".to_owned());
-    now.checked_add_signed(span).ok_or_else(too_far)
-}
-
 /// The new secret of a key.
 #[derive(Serialize)]
 pub struct RotatedKey {
@@ -139,7 +132,8 @@ pub async fn rotate_secret(
 ) -> Result<RotatedKey> {
     secrets::verify_master_keys(client, master_keys).await?;
     let now = clock::database_now();
-    let until = rotation.overlap.map(|overlap| secrets::overlap_end(now, overlap)).transpose()?;
+    let until =
+        rotation.overlap.map(|overlap| secrets::end(now, overlap, "the overlap would end")).transpose()?;
     let Some(tenant) = store::api_keys::tenant(&*client, prefix).await? else {
         return Err(AdminError::KeyNotFound(prefix.to_owned()));
     };

@@ -17,12 +17,11 @@ pub(crate) fn seal(master_keys: &MasterKeys, secret: &Secret, binding: &str) -> 
     Ok(master_keys.current.seal(secret, binding, random()?))
 }
 
-/// The end of an overlap that begins now, during which an old secret is of use beside the new one.
-pub(crate) fn overlap_end(now: DateTime<Utc>, overlap: Duration) -> Result<DateTime<Utc>> {
-    let overlap =
-        TimeDelta::from_std(overlap).map_err(|error| AdminError::InvalidInput(error.to_string()))?;
-    let too_far = || AdminError::InvalidInput("the overlap would end too far in the future".to_owned());
-    now.checked_add_signed(overlap).ok_or_else(too_far)
+/// The end of a time that begins now, of a key or of the overlap of two secrets; an error begins with `what`.
+pub(crate) fn end(now: DateTime<Utc>, span: Duration, what: &str) -> Result<DateTime<Utc>> {
+    let span = TimeDelta::from_std(span).map_err(|error| AdminError::InvalidInput(error.to_string()))?;
+    let too_far = || AdminError::InvalidInput(format!("{what} too far in the future"));
+    now.checked_add_signed(span).ok_or_else(too_far)
 }
 
 /// A new secret: 256 random bits as base64url, after `start`.

@@ -106,28 +106,36 @@ pub async fn find_in(client: &Client, tenant: &str, id: &str) -> Result<Subscrip
 /// Pauses a subscription: its deliveries wait until it is resumed.
 pub async fn pause(client: &mut Client, actor: &Actor, id: &str) -> Result<Subscription> {
     let parsed = parse_id(id)?;
-    let pause = async |tx: &Transaction<'_>| {
-        let Some((tenant, paused)) = store::subscriptions::pause(tx, parsed).await? else {
-            return Err(refusal(tx, id).await);
-        };
-        record(tx, actor, AuditAction::PauseSubscription, &parsed.to_string(), Some(tenant)).await?;
-        Ok(paused)
-    };
-    transact(client, pause).await
+    transact(client, async |tx| {
+        let paused = store::subscriptions::pause(tx, parsed).await?;
+        recorded(tx, actor, AuditAction::PauseSubscription, id, paused).await
+    })
+    .await
 }
 
 /// Resumes a subscription; deliveries that wait for it are sent now.
 pub async fn resume(client: &mut Client, actor: &Actor, id: &str) -> Result<Subscription> {
     let parsed = parse_id(id)?;
-    let resume = async |tx: &Transaction<'_>| {
-        let Some((tenant, resumed)) = store::subscriptions::resume(tx, parsed).await? else {
-            return Err(refusal(tx, id).await);
-        };
-        record(tx, actor, AuditAction::ResumeSubscription, &parsed.to_string(), Some(tenant)).await?;
+    transact(client, async |tx| {
+        let resumed = store::subscriptions::resume(tx, parsed).await?;
+        let resumed = recorded(tx, actor, AuditAction::ResumeSubscription, id, resumed).await?;
         store::delivery_changes::wake_dispatchers(tx).await?;
         Ok(resumed)
-    };
-    transact(client, resume).await
+    })
+    .await
+}
+
+/// Adds the record of a change of a subscription, and returns the subscription. Without one nothing was found to change.
+async fn recorded(
+    tx: &Transaction<'_>,
+    actor: &Actor,
+    action: AuditAction,
+    id: &str,
+    changed: Option<(TenantId, Subscription)>,
+) -> Result<Subscription> {
+    let Some((tenant, subscription)) = changed else { return Err(refusal(tx, id).await) };
+    record(tx, actor, action, &subscription.id.to_string(), Some(tenant)).await?;
+    Ok(subscription)
 }
 
 /// The id of a subscription as an operator writes it; `SubscriptionNotFound` if it cannot be one.
@@ -158,15 +166,11 @@ pub async fn set_events(
 ) -> Result<Subscription> {
     let parsed = parse_id(id)?;
     let names = events.map(EventTypes::names);
-    let set = async |tx: &Transaction<'_>| {
-        let Some((tenant, changed)) = store::subscriptions::set_events(tx, parsed, names.as_deref()).await?
-        else {
-            return Err(refusal(tx, id).await);
-        };
-        record(tx, actor, AuditAction::SetSubscriptionEvents, &parsed.to_string(), Some(tenant)).await?;
-        Ok(changed)
-    };
-    transact(client, set).await
+    transact(client, async |tx| {
+        let changed = store::subscriptions::set_events(tx, parsed, names.as_deref()).await?;
+        recorded(tx, actor, AuditAction::SetSubscriptionEvents, id, changed).await
+    })
+    .await
 }
 
 /// Replaces the signing secret. During `overlap` deliveries are also signed with the old secret; without it the old secret is
@@ -180,7 +184,8 @@ pub async fn rotate_secret(
 ) -> Result<SubscriptionSecret> {
     secrets::verify_master_keys(client, master_keys).await?;
     let now = clock::database_now();
-    let until = rotation.overlap.map(|overlap| secrets::overlap_end(now, overlap)).transpose()?;
+    let until =
+        rotation.overlap.map(|overlap| secrets::end(now, overlap, "the overlap would end")).transpose()?;
     let parsed = parse_id(id)?;
     let Some(tenant) = store::subscriptions::tenant(&*client, parsed).await? else {
         return Err(refusal(&*client, id).await);

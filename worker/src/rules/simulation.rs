@@ -5,7 +5,7 @@
 mod needed;
 
 use super::events::apply;
-use super::testing::{account, caller, envelope, member, tenant};
+use super::testing::{account, caller, envelope, events, member, numbered, tenant};
 use super::{Context, Event, NumberBlock, can_open_lead};
 use crate::state::*;
 use crate::store::LoadRequest;
@@ -90,15 +90,7 @@ impl Simulation {
         let body = format!(r#"{{"events": [{}]}}"#, body.join(","));
         let batch = parse_batch(body.as_bytes(), "acme").unwrap();
         let caller = caller();
-        let events = (first..).zip(&batch);
-        let events = events.map(|(ordinal, envelope)| Event {
-            caller: &caller,
-            envelope,
-            request_id: Uuid::nil(),
-            ordinal,
-            request_context: None,
-        });
-        let events: Vec<_> = events.collect();
+        let events = events(&caller, Uuid::nil(), &batch, first);
         let named = events.iter().map(|event| (event.caller.tenant_id, event.envelope));
         let mut state = self.state(&LoadRequest::of_events(named), loading);
         let wanted = events.iter().filter(|event| can_open_lead(event.envelope.event_type)).count();
@@ -118,11 +110,7 @@ impl Simulation {
 
     /// Runs a rule at `now`.
     pub(super) fn run<T>(&mut self, now: DateTime<Utc>, rule: impl FnOnce(&mut Context<'_>) -> T) -> T {
-        let ids = &mut self.ids;
-        let mut next_id = || {
-            *ids += 1;
-            Uuid::from_u128(*ids)
-        };
+        let mut next_id = numbered(&mut self.ids);
         rule(&mut Context { now, next_id: &mut next_id, numbers: &mut self.numbers, skip_discovery: false })
     }
 

@@ -7,7 +7,7 @@ use super::{Context, Event, InternalError, NumberBlock, WriteError};
 use crate::state::{Client, ClientType, Lead, Member, Tenant, TenantState};
 use chrono::{DateTime, Utc};
 use common::caller::Caller;
-use common::event::{EventResult, parse_batch};
+use common::event::{Envelope, EventResult, parse_batch};
 use common::model::{ClientId, KeyPrefix, LeadId, Scopes, TenantId};
 use common::write::WriteRefusal;
 use serde_json::{Value, json};
@@ -69,6 +69,25 @@ pub(crate) fn envelope(id: &str, kind: &str, actor: &Value, payload: &str) -> St
     )
 }
 
+/// The events of a message, of which the first one is the `first`-th.
+pub(super) fn events<'a>(
+    caller: &'a Caller,
+    request_id: Uuid,
+    batch: &'a [Envelope<'a>],
+    first: i16,
+) -> Vec<Event<'a>> {
+    let event = |(ordinal, envelope)| Event { caller, envelope, request_id, ordinal, request_context: None };
+    (first..).zip(batch).map(event).collect()
+}
+
+/// New ids after the last one.
+pub(super) fn numbered(last: &mut u128) -> impl FnMut() -> Uuid {
+    || {
+        *last += 1;
+        Uuid::from_u128(*last)
+    }
+}
+
 /// The refusal of a write or action that the rules refuse; panics if they found a broken invariant.
 #[track_caller]
 pub(super) fn refusal(error: WriteError) -> WriteRefusal {
@@ -128,24 +147,13 @@ impl World {
         self.messages += 1;
         let (caller, request_id) = (self.caller.clone(), Uuid::from_u128(self.messages));
         let batch = parse_batch(body.as_bytes(), "acme").unwrap();
-        let events = (0_i16..).zip(&batch);
-        let events = events.map(|(ordinal, envelope)| Event {
-            caller: &caller,
-            envelope,
-            request_id,
-            ordinal,
-            request_context: None,
-        });
+        let events = events(&caller, request_id, &batch, 0).into_iter();
         events.map(|event| self.run(|state, ctx| apply(state, &event, ctx))).collect()
     }
 
     /// Runs a rule by itself.
     pub(super) fn run<T>(&mut self, rule: impl FnOnce(&mut TenantState, &mut Context<'_>) -> T) -> T {
-        let ids = &mut self.ids;
-        let mut next_id = || {
-            *ids += 1;
-            Uuid::from_u128(*ids)
-        };
+        let mut next_id = numbered(&mut self.ids);
         let (now, skip_discovery) = (self.now, self.skip_discovery);
         let mut ctx = Context { now, next_id: &mut next_id, numbers: &mut self.numbers, skip_discovery };
         rule(&mut self.state, &mut ctx)

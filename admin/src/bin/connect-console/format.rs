@@ -21,6 +21,25 @@ pub(crate) fn time_or(text: Option<&str>, none: &str) -> Markup {
     text.map_or_else(|| html! { span.soft { (none) } }, time_text)
 }
 
+/// A table with these headings, which can be scrolled on narrow screens. Columns of numbers have a heading that begins with `#`.
+pub(crate) fn data_table(headings: &[&str], rows: &Markup) -> Markup {
+    captioned_table("", headings, rows)
+}
+
+/// The same with a caption.
+pub(crate) fn captioned_table(caption: &str, headings: &[&str], rows: &Markup) -> Markup {
+    html! {
+        div.scroll role="group" aria-label="Table" tabindex="0" { table {
+            @if !caption.is_empty() { caption { (caption) } }
+            thead { tr { @for heading in headings {
+                @if let Some(heading) = heading.strip_prefix('#') { th.number scope="col" { (heading) } }
+                @else { th scope="col" { (heading) } }
+            } } }
+            tbody { (rows) }
+        } }
+    }
+}
+
 fn exact(at: DateTime<Utc>) -> String {
     at.format("%-d %B %Y, %H:%M:%S UTC").to_string()
 }

@@ -4,7 +4,7 @@ use super::partners;
 use crate::context::{Change, View};
 use crate::failure::Failure;
 use crate::fields::with_query;
-use crate::format::{number, time};
+use crate::format::{data_table, number, time};
 use crate::layout;
 use crate::pages::chart;
 use crate::pages::form::{Faults, Field, input, once, select, summary};
@@ -81,10 +81,9 @@ fn members_section(view: &View<'_>, (members, has_more): (&[Member], bool), faul
         p { "Members are the agency's advisors. New enquiries are assigned to the active members in turn." }
         @if members.is_empty() { p { "There is no member, so new enquiries have no owner. Add the advisors of the agency." } }
         @else {
-            div.scroll role="group" aria-label="Table" tabindex="0" { table {
-                thead { tr { th scope="col" { "Name" } th scope="col" { "Email" } th scope="col" { "State" } th scope="col" { "Change" } } }
-                tbody { @for member in members { (member_row(view, member)) } }
-            } }
+            (data_table(&["Name", "Email", "State", "Change"], &html! {
+                @for member in members { (member_row(view, member)) }
+            }))
         }
         @if has_more && !view.sees_contacts() {
             p.soft { "The first " (MEMBERS) " are shown to viewers." }

@@ -4,7 +4,7 @@ use crate::context::{Change, View};
 use crate::database::ConsoleDatabase;
 use crate::failure::Failure;
 use crate::fields::Fields;
-use crate::format::time;
+use crate::format::{data_table, time};
 use crate::layout;
 use crate::pages::filter::{Filter, before};
 use crate::pages::form::once;
@@ -74,24 +74,18 @@ fn export_form(view: &View<'_>, filter: &Filter<AuditFilter>, path: &str) -> Mar
 
 fn table(records: &[AuditRecord]) -> Markup {
     html! {
-        div.scroll role="group" aria-label="Table" tabindex="0" { table {
-            thead { tr {
-                th scope="col" { "Action" } th scope="col" { "Target" } th scope="col" { "Agency" } th scope="col" { "Who" }
-                th scope="col" { "With" } th scope="col" { "When" }
-            } }
-            tbody {
-                @for record in records.iter().rev() {
-                    tr {
-                        th scope="row" { (record.action) }
-                        td { bdi { (record.target) } }
-                        td { (record.tenant.as_deref().unwrap_or("-")) }
-                        td { bdi { (record.who) } }
-                        td { (record.interface) }
-                        td { (time(record.at)) }
-                    }
+        (data_table(&["Action", "Target", "Agency", "Who", "With", "When"], &html! {
+            @for record in records.iter().rev() {
+                tr {
+                    th scope="row" { (record.action) }
+                    td { bdi { (record.target) } }
+                    td { (record.tenant.as_deref().unwrap_or("-")) }
+                    td { bdi { (record.who) } }
+                    td { (record.interface) }
+                    td { (time(record.at)) }
                 }
             }
-        } }
+        }))
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::context::{Change, View};
 use crate::failure::Failure;
 use crate::fields::Fields;
-use crate::format::{time, time_or};
+use crate::format::{data_table, time, time_or};
 use crate::layout;
 use crate::pages::filter::{Filter, before};
 use crate::pages::form::once;
@@ -119,29 +119,24 @@ fn table(view: &View<'_>, listed: &DeliveryPage, receivers: &[Subscription]) -> 
         found.map_or_else(|| "removed subscription".to_owned(), |receiver| receiver.url.clone())
     };
     html! {
-        div.scroll role="group" aria-label="Table" tabindex="0" { table {
-            thead { tr {
-                th scope="col" { "Event" } th scope="col" { "State" } th scope="col" { "Receiver" } th scope="col" { "Created" }
-                th.number scope="col" { "Attempts" } th scope="col" { "Last response" } th scope="col" { "Next attempt" }
-            } }
-            tbody {
-                @for delivery in &listed.items {
-                    tr {
-                        th scope="row" {
-                            a href=(view.tenant_path(&format!("/deliveries/{}", delivery.id))) {
-                                (delivery.event_type.as_deref().unwrap_or("event no longer stored"))
-                            }
+        (data_table(&["Event", "State", "Receiver", "Created", "#Attempts", "Last response",
+            "Next attempt"], &html! {
+            @for delivery in &listed.items {
+                tr {
+                    th scope="row" {
+                        a href=(view.tenant_path(&format!("/deliveries/{}", delivery.id))) {
+                            (delivery.event_type.as_deref().unwrap_or("event no longer stored"))
                         }
-                        td { (state(delivery.state)) }
-                        td { (receiver(delivery)) }
-                        td { (time(delivery.created_at)) }
-                        td.number { (delivery.attempts.len()) }
-                        td { (delivery.attempts.last().map_or_else(|| "-".to_owned(), Attempt::outcome)) }
-                        td { (time_or(delivery.next_attempt_at.as_deref(), "-")) }
                     }
+                    td { (state(delivery.state)) }
+                    td { (receiver(delivery)) }
+                    td { (time(delivery.created_at)) }
+                    td.number { (delivery.attempts.len()) }
+                    td { (delivery.attempts.last().map_or_else(|| "-".to_owned(), Attempt::outcome)) }
+                    td { (time_or(delivery.next_attempt_at.as_deref(), "-")) }
                 }
             }
-        } }
+        }))
     }
 }
 

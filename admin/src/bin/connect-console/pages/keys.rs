@@ -6,7 +6,7 @@ mod samples;
 use crate::context::View;
 use crate::failure::Failure;
 use crate::fields::with_query;
-use crate::format::{number, time_or, time_text};
+use crate::format::{captioned_table, number, time_or, time_text};
 use crate::layout;
 use crate::pages::filter::older;
 use crate::pages::form::{Faults, Field, checkboxes, once, rotation};
@@ -78,29 +78,22 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
 
 fn table(view: &View<'_>, caption: &str, keys: &[Key]) -> Markup {
     html! {
-        div.scroll role="group" aria-label="Table" tabindex="0" { table {
-            caption { (caption) }
-            thead { tr {
-                th scope="col" { "Name" } th scope="col" { "Key" } th scope="col" { "Scopes" } th scope="col" { "Origin" }
-                th scope="col" { "Accepted, last day" } th scope="col" { "Refused, last day" }
-                th scope="col" { "Last use" } th scope="col" { "Expires" } th scope="col" { "Created" }
-            } }
-            tbody {
-                @for key in keys.iter().rev() {
-                    tr {
-                        th scope="row" { a href=(view.tenant_path(&format!("/keys/{}", key.prefix))) { bdi { (key.name) } } }
-                        td { code { (key.prefix) } }
-                        td { (key.scopes.join(", ")) }
-                        td { (key.origin.as_deref().unwrap_or("-")) }
-                        td { (number(key.requests_last_day.accepted)) }
-                        td { (refused(view, key)) }
-                        td { (time_or(key.last_used_at.as_deref(), "not used")) }
-                        td { (time_or(key.expires_at.as_deref(), "never")) }
-                        td { (time_text(&key.created_at)) }
-                    }
+        (captioned_table(caption, &["Name", "Key", "Scopes", "Origin", "Accepted, last day", "Refused, last day",
+            "Last use", "Expires", "Created"], &html! {
+            @for key in keys.iter().rev() {
+                tr {
+                    th scope="row" { a href=(view.tenant_path(&format!("/keys/{}", key.prefix))) { bdi { (key.name) } } }
+                    td { code { (key.prefix) } }
+                    td { (key.scopes.join(", ")) }
+                    td { (key.origin.as_deref().unwrap_or("-")) }
+                    td { (number(key.requests_last_day.accepted)) }
+                    td { (refused(view, key)) }
+                    td { (time_or(key.last_used_at.as_deref(), "not used")) }
+                    td { (time_or(key.expires_at.as_deref(), "never")) }
+                    td { (time_text(&key.created_at)) }
                 }
             }
-        } }
+        }))
     }
 }
 
@@ -167,11 +160,11 @@ fn facts(view: &View<'_>, key: &Key) -> Markup {
         }
         p { a href=(with_query(&view.tenant_path("/refusals"), &[("key", &key.prefix)])) { "Why requests with this key were refused" } }
         @if key.revoked_at.is_none() {
-            div.scroll role="group" aria-label="Table" tabindex="0" { table {
-                caption { "Secrets. One that was not used for seven days is safe to revoke." }
-                thead { tr { th scope="col" { "Secret" } th scope="col" { "Last use" } th scope="col" { "Valid until" } th scope="col" { "Safe to revoke" } } }
-                tbody { @for secret in &key.secrets { (secret_row(secret)) } }
-            } }
+            (captioned_table(
+                "Secrets. One that was not used for seven days is safe to revoke.",
+                &["Secret", "Last use", "Valid until", "Safe to revoke"],
+                &html! { @for secret in &key.secrets { (secret_row(secret)) } }
+            ))
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::context::View;
 use crate::failure::Failure;
-use crate::format::time;
+use crate::format::{data_table, time};
 use crate::layout;
 use admin::views::{self, InboxMessage, Invoice, PipelineLead};
 use maud::{Markup, html};
@@ -72,25 +72,20 @@ fn booking_table(bookings: &[Invoice]) -> Markup {
     let amount =
         |amount: &Option<Box<RawValue>>| amount.as_ref().map_or("-", |amount| amount.get()).to_owned();
     html! {
-        div.scroll role="group" aria-label="Table" tabindex="0" { table {
-            thead { tr {
-                th scope="col" { "Booking" } th.number scope="col" { "Amount" } th scope="col" { "Currency" } th.number scope="col" { "Credit used" }
-                th.number scope="col" { "Credit applied" } th scope="col" { "Credit state" } th.number scope="col" { "Balance due" }
-            } }
-            tbody {
-                @for booking in bookings {
-                    tr {
-                        th scope="row" { bdi { (booking.booking_ref) } }
-                        td.number { (amount(&booking.amount)) }
-                        td { (booking.currency.as_deref().unwrap_or("-")) }
-                        td.number { (amount(&booking.credit_used)) }
-                        td.number { (amount(&booking.credit_applied)) }
-                        td { (booking.credit_state) }
-                        td.number { (amount(&booking.balance_due)) }
-                    }
+        (data_table(&["Booking", "#Amount", "Currency", "#Credit used", "#Credit applied", "Credit state",
+            "#Balance due"], &html! {
+            @for booking in bookings {
+                tr {
+                    th scope="row" { bdi { (booking.booking_ref) } }
+                    td.number { (amount(&booking.amount)) }
+                    td { (booking.currency.as_deref().unwrap_or("-")) }
+                    td.number { (amount(&booking.credit_used)) }
+                    td.number { (amount(&booking.credit_applied)) }
+                    td { (booking.credit_state) }
+                    td.number { (amount(&booking.balance_due)) }
                 }
             }
-        } }
+        }))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::context::View;
 use crate::failure::Failure;
-use crate::format::time;
+use crate::format::{data_table, time};
 use crate::layout;
 use admin::views::{self, PipelineFilter, PipelineLead};
 use common::model::Stage;
@@ -59,24 +59,18 @@ fn filter_form(view: &View<'_>, filter: &PipelineFilter) -> Markup {
 
 fn table(view: &View<'_>, leads: &[PipelineLead]) -> Markup {
     html! {
-        div.scroll role="group" aria-label="Table" tabindex="0" { table {
-            thead { tr {
-                th scope="col" { "Enquiry" } th scope="col" { "Title" } th scope="col" { "Stage" } th scope="col" { "Owner" }
-                th scope="col" { "Follow-up" } th scope="col" { "Opened" } th scope="col" { "Changed" }
-            } }
-            tbody {
-                @for PipelineLead { lead, .. } in leads.iter().rev() {
-                    tr {
-                        th scope="row" { a href=(view.tenant_path(&format!("/leads/{}", lead.id))) { (lead.enquiry_number) } }
-                        td { bdi { (lead.title) } }
-                        td { (lead.stage.as_str()) }
-                        td { bdi { (lead.owner.as_ref().map_or("-", |owner| owner.name.as_str())) } }
-                        td { (if lead.follow_up { "yes" } else { "no" }) }
-                        td { (time(lead.created_at)) }
-                        td { (time(lead.updated_at)) }
-                    }
+        (data_table(&["Enquiry", "Title", "Stage", "Owner", "Follow-up", "Opened", "Changed"], &html! {
+            @for PipelineLead { lead, .. } in leads.iter().rev() {
+                tr {
+                    th scope="row" { a href=(view.tenant_path(&format!("/leads/{}", lead.id))) { (lead.enquiry_number) } }
+                    td { bdi { (lead.title) } }
+                    td { (lead.stage.as_str()) }
+                    td { bdi { (lead.owner.as_ref().map_or("-", |owner| owner.name.as_str())) } }
+                    td { (if lead.follow_up { "yes" } else { "no" }) }
+                    td { (time(lead.created_at)) }
+                    td { (time(lead.updated_at)) }
                 }
             }
-        } }
+        }))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::context::{Change, Context, RequestSteps, View};
 use crate::failure::Failure;
-use crate::format::{number, time_or, time_text};
+use crate::format::{data_table, number, time_or, time_text};
 use crate::layout;
 use crate::pages::form::confirmation;
 use admin::SilentObserver;
@@ -85,28 +85,21 @@ pub(crate) async fn dead_letters(context: Context<'_>) -> Result<Response, Failu
 
 fn table(listed: &[DeadLetterView]) -> Markup {
     html! {
-        div.scroll role="group" aria-label="Table" tabindex="0" { table {
-            thead { tr {
-                th scope="col" { "Type" } th scope="col" { "Why" } th scope="col" { "MAC" }
-                th scope="col" { "Dead-lettered" } th scope="col" { "Published" }
-                th scope="col" { "Ids" } th.number scope="col" { "Bytes" }
-            } }
-            tbody {
-                @for letter in listed {
-                    tr {
-                        th scope="row" { (letter.metadata.kind.as_deref().unwrap_or("unknown")) }
-                        td { (letter.why) }
-                        td { (letter.mac.map_or("-", MacStatus::as_str)) }
-                        td { (letter.at.as_deref().map_or_else(|| html! { "-" }, time_text)) }
-                        td { (time_or(letter.metadata.published_at.as_deref(), "-")) }
-                        td {
-                            @for (name, id) in ids(letter) { (name) " " code { (id) } br; }
-                        }
-                        td.number { (letter.bytes) }
+        (data_table(&["Type", "Why", "MAC", "Dead-lettered", "Published", "Ids", "#Bytes"], &html! {
+            @for letter in listed {
+                tr {
+                    th scope="row" { (letter.metadata.kind.as_deref().unwrap_or("unknown")) }
+                    td { (letter.why) }
+                    td { (letter.mac.map_or("-", MacStatus::as_str)) }
+                    td { (letter.at.as_deref().map_or_else(|| html! { "-" }, time_text)) }
+                    td { (time_or(letter.metadata.published_at.as_deref(), "-")) }
+                    td {
+                        @for (name, id) in ids(letter) { (name) " " code { (id) } br; }
                     }
+                    td.number { (letter.bytes) }
                 }
             }
-        } }
+        }))
     }
 }
 

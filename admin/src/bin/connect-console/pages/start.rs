@@ -3,7 +3,7 @@
 use super::{activity, runbook};
 use crate::context::View;
 use crate::failure::Failure;
-use crate::format::{number, time};
+use crate::format::{data_table, number, time};
 use crate::layout;
 use crate::response::redirect;
 use admin::{overview, tenants};
@@ -36,24 +36,18 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
             p { "There is no agency yet. Create one: " code { "connectctl tenant create --slug acme --name 'Acme Travel'" } }
         } @else {
             p.soft { (found.len()) " of " (total) " agencies" }
-            div.scroll role="group" aria-label="Table" tabindex="0" { table {
-                thead { tr {
-                    th scope="col" { "Agency" } th scope="col" { "Slug" } th scope="col" { "Discovery" }
-                    th.number scope="col" { "Monthly quota" } th.number scope="col" { "Reads per second" } th scope="col" { "Created" }
-                } }
-                tbody {
-                    @for tenant in found {
-                        tr {
-                            th scope="row" { a href={ "/agencies/" (tenant.slug) } { bdi { (tenant.name) } } }
-                            td { code { (tenant.slug) } }
-                            td { (if tenant.discovery { "on" } else { "off" }) }
-                            td.number { (tenant.monthly_quota.map_or_else(|| "none".to_owned(), number)) }
-                            td.number { (tenant.reads_per_second) }
-                            td { (time(tenant.created_at)) }
-                        }
+            (data_table(&["Agency", "Slug", "Discovery", "#Monthly quota", "#Reads per second", "Created"], &html! {
+                @for tenant in found {
+                    tr {
+                        th scope="row" { a href={ "/agencies/" (tenant.slug) } { bdi { (tenant.name) } } }
+                        td { code { (tenant.slug) } }
+                        td { (if tenant.discovery { "on" } else { "off" }) }
+                        td.number { (tenant.monthly_quota.map_or_else(|| "none".to_owned(), number)) }
+                        td.number { (tenant.reads_per_second) }
+                        td { (time(tenant.created_at)) }
                     }
                 }
-            } }
+            }))
         }
     };
     Ok(layout::page(&view, "Overview", &content))

@@ -5,7 +5,7 @@ pub(crate) mod changes;
 use crate::context::View;
 use crate::failure::Failure;
 use crate::fields::with_query;
-use crate::format::time;
+use crate::format::{data_table, time};
 use crate::layout;
 use crate::pages::filter::{before, older};
 use crate::pages::form::{Faults, Field, checkboxes, once, rotation};
@@ -67,25 +67,19 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
         @if listed.is_empty() {
             p { "There is no subscription. With one, a receiver of yours gets a signed POST when an advisor is assigned, a proposal is sent or a trip is booked." }
         } @else {
-            div.scroll role="group" aria-label="Table" tabindex="0" { table {
-                thead { tr {
-                    th scope="col" { "Receiver" } th scope="col" { "State" } th scope="col" { "Events" }
-                    th.number scope="col" { "Success, 24 h" } th.number scope="col" { "Response time" } th scope="col" { "Last failure" }
-                    th scope="col" { "Key" } th scope="col" { "Created" }
-                } }
-                tbody {
-                    @for subscription in listed.iter().rev() {
-                        tr {
-                            th scope="row" { a href=(view.tenant_path(&format!("/webhooks/{}", subscription.id))) { (subscription.url) } }
-                            td { (state(subscription)) }
-                            td { (event_names(subscription)) }
-                            (health_cells(health.get(&subscription.id)))
-                            td { @if let Some(key) = &subscription.key { code { (key) } } @else { "-" } }
-                            td { (time(subscription.created_at)) }
-                        }
+            (data_table(&["Receiver", "State", "Events", "#Success, 24 h", "#Response time", "Last failure", "Key",
+                "Created"], &html! {
+                @for subscription in listed.iter().rev() {
+                    tr {
+                        th scope="row" { a href=(view.tenant_path(&format!("/webhooks/{}", subscription.id))) { (subscription.url) } }
+                        td { (state(subscription)) }
+                        td { (event_names(subscription)) }
+                        (health_cells(health.get(&subscription.id)))
+                        td { @if let Some(key) = &subscription.key { code { (key) } } @else { "-" } }
+                        td { (time(subscription.created_at)) }
                     }
                 }
-            } }
+            }))
         }
         (older(&view.tenant_path("/webhooks"), next.as_deref()))
     };
