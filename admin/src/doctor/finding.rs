@@ -64,6 +64,21 @@ impl Report {
         self.add(check, findings);
     }
 
+    /// A setting that a check needs. That it is missing or malformed is an error of the check.
+    pub(super) fn usable<'s, T>(
+        &mut self,
+        check: &'static str,
+        setting: &'s Result<T, String>,
+    ) -> Option<&'s T> {
+        setting
+            .as_ref()
+            .inspect_err(|what| {
+                let fix = "Set it as for the programs, and run the command again";
+                self.add(check, vec![Finding::error(format!("the check could not run: {what}"), fix)]);
+            })
+            .ok()
+    }
+
     pub(super) fn finish(mut self) -> Self {
         self.ok = self.findings.iter().all(|finding| finding.level != Level::Error);
         self

@@ -99,23 +99,13 @@ async fn check_database(installation: &Installation, client: &Client, report: &m
     report.check("schema.version", within(data::version(client)).await);
     report.check("schema.indexes", within(data::indexes(client)).await);
     report.check("roles", within(roles::check(client, &installation.role_prefix)).await);
-    match &installation.master_keys {
-        Ok(keys) => report.check("master_key", within(data::secrets(client, keys)).await),
-        Err(what) => report.add("master_key", vec![unusable_setting(what)]),
+    if let Some(keys) = report.usable("master_key", &installation.master_keys) {
+        report.check("master_key", within(data::secrets(client, keys)).await);
     }
-    match &installation.retention {
-        Ok(settings) => report.check("retention", within(data::retention(client, settings)).await),
-        Err(what) => report.add("retention", vec![unusable_setting(what)]),
+    if let Some(settings) = report.usable("retention", &installation.retention) {
+        report.check("retention", within(data::retention(client, settings)).await);
     }
     report.check("requests", within(data::requests(client)).await);
-}
-
-/// A check that cannot run, because a setting is missing or malformed.
-fn unusable_setting(what: &str) -> Finding {
-    Finding::error(
-        format!("the check could not run: {what}"),
-        "Set it as for the programs, and run the command again",
-    )
 }
 
 /// Runs a check for a limited time.
@@ -136,12 +126,8 @@ struct Databases {
 
 /// Connects past a pooler and to the replica, and tries `DATABASE_URL`.
 async fn connect_databases(installation: &Installation, report: &mut Report) -> Databases {
-    let settings = match &installation.database {
-        Ok(settings) => settings,
-        Err(what) => {
-            report.add("postgres.connection", vec![unusable_setting(what)]);
-            return Databases::default();
-        }
+    let Some(settings) = report.usable("postgres.connection", &installation.database) else {
+        return Databases::default();
     };
     let mut findings = Vec::new();
     let mut databases = Databases::default();
@@ -192,13 +178,7 @@ async fn open(url: &DatabaseUrl, is_direct: bool) -> Result<Client, String> {
 }
 
 async fn connect_broker(installation: &Installation, report: &mut Report) -> Option<OperatorConnection> {
-    let settings = match &installation.broker {
-        Ok(settings) => settings,
-        Err(what) => {
-            report.add("broker.connection", vec![unusable_setting(what)]);
-            return None;
-        }
-    };
+    let settings = report.usable("broker.connection", &installation.broker)?;
     match within(async { Ok(OperatorConnection::open(settings, "connectctl doctor").await?) }).await {
         Ok(broker) => {
             report.add("broker.connection", Vec::new());

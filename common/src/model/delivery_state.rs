@@ -1,7 +1,6 @@
 //! The states of a webhook delivery.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 crate::named! {
     /// The state of a delivery: one outbound event for one subscription.
@@ -18,12 +17,6 @@ crate::named! {
         DeadLettered = "dead",
         /// Its subscription was removed before it was delivered.
         Dropped = "dropped",
-    }
-}
-
-impl fmt::Display for DeliveryState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

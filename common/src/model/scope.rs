@@ -1,7 +1,6 @@
 //! Scopes: the permissions of an API key (specification: Scopes).
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 crate::named! {
     /// A permission of an API key. Names are those on the wire.
@@ -19,12 +18,6 @@ crate::named! {
         LeadsWrite = "leads:write",
         /// The two credit events, besides `events:ingest`.
         CreditWrite = "credit:write",
-    }
-}
-
-impl fmt::Display for Scope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

@@ -1,7 +1,6 @@
 //! The stages of a lead and their order (D11).
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 crate::named! {
     /// The stage of a lead. The declared order is the pipeline's, which does not include `Lost` and `Archived`.
@@ -60,12 +59,6 @@ impl Stage {
     /// Whether `self` comes after `current` in the pipeline; never true for stages outside of it.
     pub fn is_further_than(self, current: Self) -> bool {
         matches!((self.rank(), current.rank()), (Some(to), Some(from)) if to > from)
-    }
-}
-
-impl fmt::Display for Stage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

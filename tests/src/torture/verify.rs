@@ -6,7 +6,7 @@ use super::stack::Stack;
 use super::webhooks::FailingReceiver;
 use chrono::{DateTime, Utc};
 use std::collections::{HashMap, HashSet};
-use tokio_postgres::Client;
+use tokio_postgres::{Client, Row};
 
 /// Rows of each query that a report shows.
 const SHOWN: usize = 5;
@@ -178,7 +178,7 @@ async fn writes(client: &Client, oracle: &mut Oracle, tenants: &HashMap<&str, us
     let mut found: HashMap<(usize, WriteKind, String), Vec<String>> = HashMap::new();
     for (kind, query) in WRITTEN {
         for row in client.query(query, &[]).await.unwrap_or_else(|error| panic!("{query}: {error:?}")) {
-            let tenant = tenants.get(row.get::<_, &str>(0)).copied().unwrap_or(usize::MAX);
+            let tenant = tenant_of(&row, tenants);
             found.entry((tenant, kind, row.get(1))).or_default().push(row.get(2));
         }
     }
@@ -221,7 +221,7 @@ async fn credits(client: &Client, oracle: &mut Oracle, tenants: &HashMap<&str, u
                  JOIN clients USING (tenant_id, client_id) JOIN tenants USING (tenant_id)";
     let mut stored: HashMap<(usize, String), (DateTime<Utc>, i64)> = HashMap::new();
     for row in client.query(query, &[]).await.expect("the credits") {
-        let tenant = tenants.get(row.get::<_, &str>(0)).copied().unwrap_or(usize::MAX);
+        let tenant = tenant_of(&row, tenants);
         stored.insert((tenant, row.get(1)), (row.get(2), row.get(3)));
     }
     let mut violations = Vec::new();
@@ -252,7 +252,7 @@ async fn webhooks(
     let mut emitted: i64 = 0;
     for row in client.query(query, &[]).await.expect("the outbox") {
         let (event, key): (String, Option<String>) = (row.get(1), row.get(2));
-        let tenant = tenants.get(row.get::<_, &str>(0)).copied().unwrap_or(usize::MAX);
+        let tenant = tenant_of(&row, tenants);
         let is_echo = |own: &Option<String>| own.is_some() && *own == key;
         for one in subscriptions.iter().filter(|one| one.tenant == tenant && !is_echo(&one.key)) {
             emitted += 1;
@@ -280,4 +280,9 @@ async fn webhooks(
             format!("{emitted} deliveries were emitted, {recorded} are recorded, {delivered} as delivered");
         oracle.add_violation(what);
     }
+}
+
+/// The number of the tenant that the first column of a row names.
+fn tenant_of(row: &Row, tenants: &HashMap<&str, usize>) -> usize {
+    tenants.get(row.get::<_, &str>(0)).copied().unwrap_or(usize::MAX)
 }
