@@ -12,6 +12,8 @@ use crate::send::DeliverySender;
 use crate::slots::Leases;
 use crate::store::{self, AttemptRecord, Delivery, DueSubscription, FanOutRound, LEFT, Lease, Read};
 use common::db::{Database, TxError};
+use common::limited;
+use common::log_limit::LogLimit;
 use common::outage::Outage;
 use held_slots::HeldSlots;
 use std::collections::{HashMap, HashSet};
@@ -28,6 +30,9 @@ pub(crate) static FAN_OUT_OUTAGE: Outage =
 pub(crate) static READ_OUTAGE: Outage =
     Outage::new("read deliveries", "reading due deliveries failed; retrying");
 
+/// Limits the log lines about deliveries that cannot be read.
+static UNREADABLE: LogLimit<1> = LogLimit::new();
+
 /// How often everything that waits is looked for, in case a notification was lost.
 const LOOK_INTERVAL: Duration = Duration::from_secs(3);
 /// How often attempts that take long are counted as slow.
@@ -42,7 +47,7 @@ const READS: usize = 2;
 const READ_TOGETHER: usize = 64;
 /// The wait after a failed statement.
 const FAILED_WAIT: Duration = Duration::from_millis(250);
-/// How long a subscription waits whose secret cannot be opened.
+/// How long a subscription waits whose secret cannot be opened, or whose deliveries cannot be read.
 const UNSENDABLE_WAIT: Duration = Duration::from_secs(30);
 
 /// What happened beside the loop.
@@ -105,6 +110,7 @@ struct Dispatch {
     dropping: HashMap<Uuid, i16>,
     fan_out_after: Instant,
     read_after: Instant,
+    read_alone_until: Instant,
     shutdown: CancellationToken,
 }
 
@@ -140,6 +146,7 @@ pub(crate) async fn run(
         dropping: HashMap::new(),
         fan_out_after: now,
         read_after: now,
+        read_alone_until: now,
         shutdown,
     };
     dispatch.run(events).await;
@@ -237,7 +244,7 @@ impl Dispatch {
 
     fn begin_rounds(&mut self, now: Instant) {
         while now >= self.fan_out_after && self.rounds < ROUNDS {
-            let turns = self.outbox.take(self.slots.open());
+            let (turns, is_alone) = self.outbox.take(self.slots.open());
             if turns.is_empty() {
                 return;
             }
@@ -245,7 +252,7 @@ impl Dispatch {
             let (dispatcher, database, room) =
                 (self.of.dispatcher, self.of.undurable.clone(), self.due.room().min(RETURNED));
             self.beside(async move {
-                let round = store::fan_out(&database, dispatcher, &turns, room).await;
+                let round = store::fan_out(&database, dispatcher, &turns, is_alone, room).await;
                 Event::FannedOut(turns.into_iter().map(|(lease, _)| lease).collect(), round)
             });
         }
@@ -260,8 +267,8 @@ impl Dispatch {
                 for delivery in round.deliveries {
                     self.take(leases, delivery, now);
                 }
-                if round.left.len() == LEFT && !self.look.is_running {
-                    self.look.at = now;
+                if round.left.len() == LEFT {
+                    self.look_again(now);
                 }
                 for key in round.left {
                     if self.is_usable(leases, slot_of(key.0)) {
@@ -269,6 +276,7 @@ impl Dispatch {
                     }
                 }
             }
+            Err(TxError::StatementFailed(_) | TxError::Conflict(_)) => self.outbox.separate(leases),
             Err(error) => {
                 FAN_OUT_OUTAGE.report_failure(&error);
                 self.fan_out_after = now + FAILED_WAIT;
@@ -282,7 +290,8 @@ impl Dispatch {
 
     fn begin_reads(&mut self, now: Instant) {
         while now >= self.read_after && self.reads < READS {
-            let reads = self.due.next_reads(READ_TOGETHER, now);
+            let together = if now < self.read_alone_until { 1 } else { READ_TOGETHER };
+            let reads = self.due.next_reads(together, now);
             if reads.is_empty() {
                 return;
             }
@@ -326,6 +335,14 @@ impl Dispatch {
                     }
                 }
             }
+            Err(TxError::StatementFailed(error)) => {
+                limited!(UNREADABLE[0], error, %error, "due deliveries cannot be read; reading subscriptions one by one");
+                match reads {
+                    [read] => self.due.block(read.subscription_id, now + UNSENDABLE_WAIT),
+                    _ => self.read_alone_until = now + UNSENDABLE_WAIT,
+                }
+                self.look_again(now);
+            }
             Err(error) => {
                 READ_OUTAGE.report_failure(&error);
                 self.read_after = now + FAILED_WAIT;
@@ -354,7 +371,8 @@ impl Dispatch {
 
     /// Whether what was read of the slot may be used: its lease was held then, and is still.
     fn is_usable(&self, leases: &[Lease], slot: i16) -> bool {
-        self.slots.open_slot(slot).is_some_and(|lease| leases.contains(&lease))
+        Instant::now() < self.slots.until
+            && self.slots.open_slot(slot).is_some_and(|lease| leases.contains(&lease))
     }
 
     fn attempt(&self, Started { attempt, delivery }: Started) {

@@ -1,7 +1,9 @@
 //! The fan-out: events of the outbox become deliveries of the subscriptions that want them.
 
-use super::{Delivery, Lease, lease_columns, query_in_time};
+use super::{Delivery, Lease, Parameters, lease_columns, query_in_time};
 use common::db::{Database, TxError};
+use common::limited;
+use common::log_limit::LogLimit;
 use std::collections::BTreeMap;
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -146,7 +148,16 @@ common::statements! {
         SELECT slot, tenant_id, NULL, NULL, NULL, row FROM chosen
     ) AS turn
     GROUP BY slot, tenant_id");
+
+    const NEXT = "
+    -- outbox_pending.next_tenant
+    SELECT p.tenant_id FROM unnest($1::smallint[], $2::uuid[]) AS w (slot, after)
+    CROSS JOIN LATERAL (SELECT tenant_id FROM outbox_pending p WHERE p.slot = w.slot AND p.tenant_id > w.after
+                        ORDER BY tenant_id LIMIT 1) AS p";
 }
+
+/// Limits the log lines about events that cannot be fanned out.
+static FAILED: LogLimit<1> = LogLimit::new();
 
 /// What a round has done.
 #[derive(Debug)]
@@ -180,33 +191,41 @@ struct TenantTurn {
 }
 
 /// Makes the deliveries of one round, of slots that this `dispatcher` holds, each with the tenant after which the turn begins. At
-/// most `sent` of them are read completely. After an error the round may be committed.
+/// most `sent` of them are read completely. After an error the round may be committed. A slot that `is_alone` has its tenants one by
+/// one, and passes over one whose events cannot be fanned out, until something wakes it.
 pub(crate) async fn fan_out(
     database: &Database,
     dispatcher: Uuid,
     slots: &[(Lease, Uuid)],
+    is_alone: bool,
     sent: usize,
 ) -> Result<FanOutRound, TxError> {
+    let (tenants, sent) = if is_alone { (1, 0) } else { (TENANTS, i64::try_from(sent).unwrap_or(i64::MAX)) };
     let (leases, after): (Vec<Lease>, Vec<Uuid>) = slots.iter().copied().unzip();
     let (numbers, epochs) = lease_columns(&leases);
-    let sent = i64::try_from(sent).unwrap_or(i64::MAX);
-    let rows: Vec<Row> = query_in_time(
-        database,
-        FAN_OUT,
-        &[&numbers, &epochs, &dispatcher, &after, &TENANTS, &EVENTS, &DELIVERIES, &sent, &(LEFT as i64)],
-    )
-    .await?;
-    let (mut deliveries, mut left, mut tenants) = (vec![], vec![], BTreeMap::<i16, Vec<TenantTurn>>::new());
+    let parameters: Parameters<'_> =
+        &[&numbers, &epochs, &dispatcher, &after, &tenants, &EVENTS, &DELIVERIES, &sent, &(LEFT as i64)];
+    let rows = match query_in_time(database, FAN_OUT, parameters).await {
+        Err(TxError::StatementFailed(error) | TxError::Conflict(error)) if is_alone => {
+            let next = query_in_time(database, NEXT, &[&numbers, &after]).await?;
+            let tenant: Uuid = next.first().map_or(Ok(after[0]), |row| row.try_get(0))?;
+            limited!(FAILED[0], error, %tenant, %error, "the events of a tenant cannot be fanned out; those of others go on");
+            let turn = SlotTurn { slot: numbers[0], after: tenant, has_more: false };
+            return Ok(FanOutRound { turns: vec![turn], deliveries: Vec::new(), left: Vec::new() });
+        }
+        rows => rows?,
+    };
+    let (mut deliveries, mut left, mut turns) = (vec![], vec![], BTreeMap::<i16, Vec<TenantTurn>>::new());
     for row in rows {
         match row.try_get(16)? {
             None if row.try_get(17)? => deliveries.push(Delivery::read(&row)?),
             None => left.push((row.try_get(0)?, row.try_get(1)?)),
-            Some(slot) => tenants.entry(slot).or_default().push(tenant_turn(&row)?),
+            Some(slot) => turns.entry(slot).or_default().push(tenant_turn(&row)?),
         }
     }
     deliveries.sort_unstable_by_key(|delivery| delivery.number);
     let turn = |(lease, after): &(Lease, Uuid)| {
-        slot_turn(lease.slot, *after, tenants.remove(&lease.slot).unwrap_or_default())
+        slot_turn(lease.slot, *after, turns.remove(&lease.slot).unwrap_or_default())
     };
     Ok(FanOutRound { turns: slots.iter().map(turn).collect(), deliveries, left })
 }

@@ -28,7 +28,7 @@ common::statements! {
     -- replay_jobs.batch
     WITH job AS MATERIALIZED (
         SELECT states, event_type, subscription_id, greatest(last_id, first_id) AS last_id, end_id, state = 'stopping' AS is_stopping,
-               floor(per_second * least(greatest(extract(epoch FROM now() - batch_at), 0), 1))::bigint AS allowed
+               floor(per_second * least(abs(extract(epoch FROM now() - batch_at)), 1))::bigint AS allowed
         FROM replay_jobs WHERE tenant_id = $1 AND job_id = $2 AND (state IN ('running', 'stopping')) IS TRUE
         FOR UPDATE SKIP LOCKED
     ), page AS MATERIALIZED (

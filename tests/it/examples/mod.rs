@@ -7,5 +7,5 @@ mod stripe;
 mod usage;
 mod webhooks;
 
-/// The endings of the files: shell, Python, Node, Rust.
+/// The endings of the files: shell, Python, Node.
 const LANGUAGES: [&str; 3] = ["sh", "py", "mjs"];

@@ -79,6 +79,39 @@ async fn dispatchers_share_the_slots_and_take_over_those_of_a_killed_one() {
 }
 
 #[tokio::test]
+async fn an_event_that_cannot_be_fanned_out_stops_neither_other_tenants_nor_their_slots() {
+    let outbound = OutboundWorld::start().await;
+    outbound.with_tenants().await;
+    outbound.send_to_tenants(1, 1).await;
+    outbound.until_settled().await;
+    // It was fanned out already, so its deliveries exist.
+    let [broken, others @ ..] = TENANTS;
+    let database = &outbound.world.database;
+    let damage = format!(
+        "INSERT INTO outbox_pending (tenant_id, event_id, created_at)
+         SELECT tenant_id, event_id, now() FROM outbox JOIN tenants USING (tenant_id) WHERE slug = '{broken}'"
+    );
+    database.execute(&damage).await;
+    for tenant in TENANTS {
+        outbound.insert_outbox_events_of(tenant, 3, "lead.assigned").await;
+    }
+    for tenant in others {
+        outbound.receiver.wait_for_at(&format!("/{tenant}"), 4).await;
+    }
+    assert_eq!(
+        outbound.receiver.received_at(&format!("/{broken}")).len(),
+        1,
+        "its events wait for an operator"
+    );
+    let repair = "DELETE FROM outbox_pending p USING deliveries d
+        WHERE p.tenant_id = d.tenant_id AND p.event_id = d.event_id; NOTIFY connect_outbox";
+    database.execute(repair).await;
+    outbound.receiver.wait_for_at(&format!("/{broken}"), 4).await;
+    outbound.until_settled().await;
+    outbound.assert_numbers_have_no_holes().await;
+}
+
+#[tokio::test]
 async fn leases_from_before_the_databases_clock_went_back_have_ended() {
     let mut outbound = OutboundWorld::without_dispatcher(World::with()).await;
     let ahead = "now() + interval '1 hour'";
