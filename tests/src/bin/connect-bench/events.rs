@@ -18,12 +18,12 @@ pub(crate) async fn batches(options: &Options) -> String {
     let mut comparison = Comparison::of_rates("events", "bare inserts");
     for _ in 0..options.rounds {
         for (traffic, name) in TRAFFIC {
-            for connections in [8, 1] {
-                for (statistics, world) in &worlds {
+            for (connections, worlds) in [(8, &worlds[..]), (1, &worlds[..1])] {
+                for (statistics, world) in worlds {
                     let label = format!("{name}, {statistics}, connections: {connections}");
                     let shape = Shape { traffic, batch: BATCH, connections };
                     let load = shape.load(world, options.duration());
-                    let floor = inserts(world, shape, options.duration());
+                    let floor = inserts(world, shape, options.floor());
                     comparison.measure(&label, world, load, floor).await;
                 }
             }
@@ -62,7 +62,7 @@ pub(crate) async fn single(options: &Options) -> String {
         for connections in [1, 8, 32] {
             let shape = Shape { traffic: Traffic::Identified, batch: 1, connections };
             let load = shape.load(&world, options.duration());
-            let floor = round_trips(&world, connections, options.duration());
+            let floor = round_trips(&world, connections, options.floor());
             comparison.measure(&format!("connections: {connections}"), &world, load, floor).await;
         }
     }

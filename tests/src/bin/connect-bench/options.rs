@@ -67,4 +67,9 @@ impl Options {
     pub(crate) fn duration(&self) -> Duration {
         Duration::from_secs_f64(self.seconds)
     }
+
+    /// Duration of its floor, which varies less.
+    pub(crate) fn floor(&self) -> Duration {
+        self.duration() / 4
+    }
 }

@@ -56,13 +56,13 @@ pub(crate) async fn run(options: &Options) -> String {
         for connections in CONNECTIONS {
             let label =
                 |(method, target, ..): Request| format!("{method} {target}, connections: {connections}");
-            for request in [CREATE_CLIENT, CREATE_LEAD, CHANGE_TRIP] {
+            for request in [CREATE_LEAD, CREATE_CLIENT, CHANGE_TRIP].into_iter().take(connections) {
                 let load = load(&world, request, connections, &leads, length);
-                let floor = round_trips(&world, connections, length);
+                let floor = round_trips(&world, connections, options.floor());
                 writes.measure(&label(request), &world, load, floor).await;
             }
             let load = load(&world, READ_CLIENT, connections, &clients, length);
-            let floor = selects(&world, clients[0], connections, length);
+            let floor = selects(&world, clients[0], connections, options.floor());
             reads.measure(&label(READ_CLIENT), &world, load, floor).await;
         }
     }

@@ -43,7 +43,7 @@ pub(crate) async fn run(options: &Options) -> String {
             let ingest = Sender::new(&world, &world.key);
             let bare = Sender::to(vec![address], &world.key);
             let load = refusals(&ingest, reason, Some(status), options.duration());
-            let floor = refusals(&bare, reason, None, options.duration());
+            let floor = refusals(&bare, reason, None, options.floor());
             comparison.measure(reason, &world, load, floor).await;
         }
     }

@@ -42,11 +42,11 @@ pub(crate) async fn run(options: &Options) -> String {
                 events += stats.count;
                 stats
             };
-            let floor = inserts(&small, SHAPE, options.duration());
+            let floor = inserts(&small, SHAPE, options.floor());
             comparison.measure(&format!("ingests: {ingests}, workers: {workers}"), &small, load, floor).await;
         }
         let load = SHAPE.load(&large, options.duration());
-        let floor = inserts(&large, SHAPE, options.duration());
+        let floor = inserts(&large, SHAPE, options.floor());
         comparison.measure("1 and 1, large database", &large, load, floor).await;
     }
     format!(

@@ -47,7 +47,7 @@ pub(crate) async fn run(options: &Options) -> String {
                 setup.prepare(BURST).await;
                 let label = format!("receivers: {}, dispatchers: {dispatchers}", setup.receivers);
                 let load = setup.burst(BURST);
-                let floor = setup.posts(options.duration());
+                let floor = setup.posts(options.floor());
                 rates.measure(&label, &setup.world, load, floor).await;
             }
         }
