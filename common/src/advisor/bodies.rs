@@ -44,21 +44,15 @@ pub struct OpenLead {
     pub destination: Option<String>,
 }
 
-#[derive(Deserr)]
-#[deserr(error = Faults, deny_unknown_fields, rename_all = camelCase)]
-struct OpenLeadFields {
-    #[deserr(default)]
-    client: Sent<RecordId>,
-    #[deserr(default)]
-    email: Sent<Email>,
-    #[deserr(default)]
-    name: Sent<Line<{ text::NAME }>>,
-    #[deserr(default)]
-    no_trip: Sent<bool>,
-    #[deserr(default)]
-    title: Sent<Line<{ text::NAME }>>,
-    #[deserr(default)]
-    destination: Sent<Line<{ text::LINE }>>,
+crate::record::optional_fields! {
+    struct OpenLeadFields {
+        client: Sent<RecordId>,
+        email: Sent<Email>,
+        name: Sent<Line<{ text::NAME }>>,
+        no_trip: Sent<bool>,
+        title: Sent<Line<{ text::NAME }>>,
+        destination: Sent<Line<{ text::LINE }>>,
+    }
 }
 
 impl Deserr<Faults> for OpenLead {

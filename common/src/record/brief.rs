@@ -13,13 +13,11 @@ use deserr::{Deserr, IntoValue, Value, ValuePointerRef};
 type Count = Whole<{ Party::COUNT_MAX }>;
 type Ages = AtMost<{ Party::COUNT_MAX as usize }, Count>;
 
-#[derive(Deserr)]
-#[deserr(error = Faults, deny_unknown_fields, rename_all = camelCase)]
-struct DatesFields {
-    #[deserr(default)]
-    start_date: Sent<NaiveDate>,
-    #[deserr(default)]
-    end_date: Sent<NaiveDate>,
+crate::record::optional_fields! {
+    struct DatesFields {
+        start_date: Sent<NaiveDate>,
+        end_date: Sent<NaiveDate>,
+    }
 }
 
 impl Deserr<Faults> for TravelDates {
@@ -36,17 +34,13 @@ impl Deserr<Faults> for TravelDates {
     }
 }
 
-#[derive(Deserr)]
-#[deserr(error = Faults, deny_unknown_fields, rename_all = camelCase)]
-struct PartyFields {
-    #[deserr(default)]
-    adults: Sent<Count>,
-    #[deserr(default)]
-    children: Sent<Count>,
-    #[deserr(default)]
-    child_ages: Sent<Ages>,
-    #[deserr(default)]
-    rooms: Sent<Count>,
+crate::record::optional_fields! {
+    struct PartyFields {
+        adults: Sent<Count>,
+        children: Sent<Count>,
+        child_ages: Sent<Ages>,
+        rooms: Sent<Count>,
+    }
 }
 
 impl Deserr<Faults> for Party {
@@ -73,15 +67,12 @@ fn ages(ages: Ages) -> Vec<u32> {
     ages.into_vec().into_iter().map(Whole::get).collect()
 }
 
-#[derive(Deserr)]
-#[deserr(error = Faults, deny_unknown_fields)]
-struct BudgetFields {
-    #[deserr(default)]
-    amount: Sent<Amount>,
-    #[deserr(default)]
-    currency: Sent<Currency>,
-    #[deserr(default)]
-    notes: Sent<Prose<{ text::NOTES }>>,
+crate::record::optional_fields! {
+    struct BudgetFields {
+        amount: Sent<Amount>,
+        currency: Sent<Currency>,
+        notes: Sent<Prose<{ text::NOTES }>>,
+    }
 }
 
 impl Deserr<Faults> for Budget {

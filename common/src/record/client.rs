@@ -16,31 +16,25 @@ pub const AGE_MAX: u32 = 150;
 /// An age in years.
 pub type Age = Whole<AGE_MAX>;
 
-/// The fields of a client that is created or changed. A PATCH changes only the fields that were sent.
-#[derive(Clone, Debug, Default, PartialEq, Deserr)]
-#[deserr(error = Faults, deny_unknown_fields, rename_all = camelCase)]
-pub struct ClientBody {
-    /// Full name.
-    #[deserr(default)]
-    pub name: Sent<Line<{ text::NAME }>>,
-    /// Strongest identity.
-    #[deserr(default)]
-    pub email: Sent<Email>,
-    /// Weakest identity.
-    #[deserr(default)]
-    pub phone: Sent<Phone>,
-    /// Label, at most 500 characters.
-    #[deserr(default)]
-    pub company: Sent<Line<{ text::LINE }>>,
-    /// The caller's own id for the person.
-    #[deserr(default)]
-    pub external_id: Sent<Line<{ text::EXTERNAL_ID }>>,
-    /// Marketing consent.
-    #[deserr(default)]
-    pub marketing_opt_in: Sent<bool>,
-    /// The whole roster; an empty one removes all travelers.
-    #[deserr(default)]
-    pub travelers: Sent<AtMost<TRAVELERS_MAX, Traveler>>,
+crate::record::optional_fields! {
+    /// The fields of a client that is created or changed. A PATCH changes only the fields that were sent.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct ClientBody {
+        /// Full name.
+        pub name: Sent<Line<{ text::NAME }>>,
+        /// Strongest identity.
+        pub email: Sent<Email>,
+        /// Weakest identity.
+        pub phone: Sent<Phone>,
+        /// Label, at most 500 characters.
+        pub company: Sent<Line<{ text::LINE }>>,
+        /// The caller's own id for the person.
+        pub external_id: Sent<Line<{ text::EXTERNAL_ID }>>,
+        /// Marketing consent.
+        pub marketing_opt_in: Sent<bool>,
+        /// The whole roster; an empty one removes all travelers.
+        pub travelers: Sent<AtMost<TRAVELERS_MAX, Traveler>>,
+    }
 }
 
 impl RecordBody for ClientBody {}

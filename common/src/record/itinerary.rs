@@ -69,24 +69,20 @@ impl Deserr<Faults> for Itinerary {
     }
 }
 
-#[derive(Deserr)]
-#[deserr(error = Faults, deny_unknown_fields)]
-#[expect(dead_code, reason = "only the faults of reading it matter")]
-struct Snapshot {
-    #[deserr(default)]
-    title: Sent<Anything>,
-    #[deserr(default)]
-    days: Sent<If<Vec<If<Day>>>>,
+crate::record::optional_fields! {
+    #[expect(dead_code, reason = "only the faults of reading it matter")]
+    struct Snapshot {
+        title: Sent<Anything>,
+        days: Sent<If<Vec<If<Day>>>>,
+    }
 }
 
-#[derive(Deserr)]
-#[deserr(error = Faults, deny_unknown_fields)]
-#[expect(dead_code, reason = "only the faults of reading it matter")]
-struct Day {
-    #[deserr(default)]
-    title: Sent<Anything>,
-    #[deserr(default)]
-    items: Sent<If<Vec<Anything>>>,
+crate::record::optional_fields! {
+    #[expect(dead_code, reason = "only the faults of reading it matter")]
+    struct Day {
+        title: Sent<Anything>,
+        items: Sent<If<Vec<Anything>>>,
+    }
 }
 
 /// Anything but null.

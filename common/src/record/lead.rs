@@ -10,46 +10,35 @@ use crate::model::{Brief, Budget, Email, Party, Phone, Stage, TravelDates, text}
 use deserr::Deserr;
 use serde_json::{Map, Value};
 
-/// The fields of a lead to be opened.
-#[derive(Clone, Debug, Default, PartialEq, Deserr)]
-#[deserr(error = Faults, deny_unknown_fields, rename_all = camelCase)]
-pub struct LeadBody {
-    /// The lead's contact; the rules require it unless `client_id` is sent (`identity_required`).
-    #[deserr(default)]
-    pub contact: Sent<Contact>,
-    /// The client to attach it to. Text, because an id of a wrong form counts as unknown (404), not as invalid (D18).
-    #[deserr(default)]
-    pub client_id: Sent<Line<{ text::EXTERNAL_ID }>>,
-    /// The caller's own id for the lead.
-    #[deserr(default)]
-    pub external_id: Sent<Line<{ text::EXTERNAL_ID }>>,
-    /// Title advisors see.
-    #[deserr(default)]
-    pub title: Sent<Line<{ text::NAME }>>,
-    /// Where the trip goes, in free text.
-    #[deserr(default)]
-    pub destination: Sent<Line<{ text::LINE }>>,
-    /// When the trip takes place; both dates are optional.
-    #[deserr(default)]
-    pub travel_dates: Sent<TravelDates>,
-    /// Who travels, by number.
-    #[deserr(default)]
-    pub party: Sent<Party>,
-    /// What the trip may cost.
-    #[deserr(default)]
-    pub budget: Sent<Budget>,
-    /// Passport country of the party.
-    #[deserr(default)]
-    pub guest_nationality: Sent<Nationality>,
-    /// For the draft proposal.
-    #[deserr(default)]
-    pub itinerary: Sent<Itinerary>,
-    /// The customer's message, the first of the inbox thread.
-    #[deserr(default)]
-    pub message: Sent<Prose<{ text::MESSAGE }>>,
-    /// Marketing attribution of the lead.
-    #[deserr(default)]
-    pub attribution: Sent<Attribution>,
+crate::record::optional_fields! {
+    /// The fields of a lead to be opened.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct LeadBody {
+        /// The lead's contact; the rules require it unless `client_id` is sent (`identity_required`).
+        pub contact: Sent<Contact>,
+        /// The client to attach it to. Text, because an id of a wrong form counts as unknown (404), not as invalid (D18).
+        pub client_id: Sent<Line<{ text::EXTERNAL_ID }>>,
+        /// The caller's own id for the lead.
+        pub external_id: Sent<Line<{ text::EXTERNAL_ID }>>,
+        /// Title advisors see.
+        pub title: Sent<Line<{ text::NAME }>>,
+        /// Where the trip goes, in free text.
+        pub destination: Sent<Line<{ text::LINE }>>,
+        /// When the trip takes place; both dates are optional.
+        pub travel_dates: Sent<TravelDates>,
+        /// Who travels, by number.
+        pub party: Sent<Party>,
+        /// What the trip may cost.
+        pub budget: Sent<Budget>,
+        /// Passport country of the party.
+        pub guest_nationality: Sent<Nationality>,
+        /// For the draft proposal.
+        pub itinerary: Sent<Itinerary>,
+        /// The customer's message, the first of the inbox thread.
+        pub message: Sent<Prose<{ text::MESSAGE }>>,
+        /// Marketing attribution of the lead.
+        pub attribution: Sent<Attribution>,
+    }
 }
 
 impl RecordBody for LeadBody {
@@ -72,22 +61,19 @@ impl LeadBody {
     }
 }
 
-/// The contact of a lead. Whether it identifies a client is decided by the rules (`identity_required`).
-#[derive(Clone, Debug, Default, PartialEq, Deserr)]
-#[deserr(error = Faults, deny_unknown_fields, rename_all = camelCase)]
-pub struct Contact {
-    /// Full name.
-    #[deserr(default)]
-    pub name: Sent<Line<{ text::NAME }>>,
-    /// Strongest identity.
-    #[deserr(default)]
-    pub email: Sent<Email>,
-    /// Weakest identity.
-    #[deserr(default)]
-    pub phone: Sent<Phone>,
-    /// The caller's own id for the person.
-    #[deserr(default)]
-    pub external_id: Sent<Line<{ text::EXTERNAL_ID }>>,
+crate::record::optional_fields! {
+    /// The contact of a lead. Whether it identifies a client is decided by the rules (`identity_required`).
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct Contact {
+        /// Full name.
+        pub name: Sent<Line<{ text::NAME }>>,
+        /// Strongest identity.
+        pub email: Sent<Email>,
+        /// Weakest identity.
+        pub phone: Sent<Phone>,
+        /// The caller's own id for the person.
+        pub external_id: Sent<Line<{ text::EXTERNAL_ID }>>,
+    }
 }
 
 /// The contact as an event's actor, so that one rule handles both.
@@ -102,31 +88,25 @@ impl From<Contact> for Actor {
     }
 }
 
-/// Marketing attribution of a lead. Blank fields count as absent.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserr)]
-#[deserr(error = Faults, deny_unknown_fields, rename_all = camelCase)]
-pub struct Attribution {
-    /// `utm_source`, such as the name of a search engine.
-    #[deserr(default)]
-    pub source: Sent<Verbatim<{ text::LINE }>>,
-    /// `utm_medium`, such as `cpc`.
-    #[deserr(default)]
-    pub medium: Sent<Verbatim<{ text::LINE }>>,
-    /// `utm_campaign`; the pipeline can be filtered by it.
-    #[deserr(default)]
-    pub campaign: Sent<Verbatim<{ text::LINE }>>,
-    /// `utm_term`: the search term.
-    #[deserr(default)]
-    pub term: Sent<Verbatim<{ text::LINE }>>,
-    /// `utm_content`: identifies one of several advertisements.
-    #[deserr(default)]
-    pub content: Sent<Verbatim<{ text::LINE }>>,
-    /// The first page seen.
-    #[deserr(default)]
-    pub landing_path: Sent<Verbatim<{ text::PAGE }>>,
-    /// The page that linked to the landing page.
-    #[deserr(default)]
-    pub referrer: Sent<Verbatim<{ text::PAGE }>>,
+crate::record::optional_fields! {
+    /// Marketing attribution of a lead. Blank fields count as absent.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct Attribution {
+        /// `utm_source`, such as the name of a search engine.
+        pub source: Sent<Verbatim<{ text::LINE }>>,
+        /// `utm_medium`, such as `cpc`.
+        pub medium: Sent<Verbatim<{ text::LINE }>>,
+        /// `utm_campaign`; the pipeline can be filtered by it.
+        pub campaign: Sent<Verbatim<{ text::LINE }>>,
+        /// `utm_term`: the search term.
+        pub term: Sent<Verbatim<{ text::LINE }>>,
+        /// `utm_content`: identifies one of several advertisements.
+        pub content: Sent<Verbatim<{ text::LINE }>>,
+        /// The first page seen.
+        pub landing_path: Sent<Verbatim<{ text::PAGE }>>,
+        /// The page that linked to the landing page.
+        pub referrer: Sent<Verbatim<{ text::PAGE }>>,
+    }
 }
 
 impl Attribution {
@@ -150,25 +130,21 @@ impl Attribution {
     }
 }
 
-/// The fields of a lead to change; an empty patch changes nothing.
-#[derive(Clone, Debug, Default, PartialEq, Deserr)]
-#[deserr(error = Faults, deny_unknown_fields, rename_all = camelCase)]
-pub struct LeadPatch {
-    /// Any known stage; which of them may be set is decided by the rules (`stage_not_allowed`).
-    #[deserr(default)]
-    pub stage: Sent<Stage>,
-    /// Why it was lost, as sent; whether it suffices is decided by the rules (`reason_required`).
-    #[deserr(default)]
-    pub reason: Sent<Verbatim<{ text::NOTES }>>,
-    /// The new owner's email; whether it is a member's is decided by the rules (`owner_not_member`).
-    #[deserr(default)]
-    pub owner: Sent<Email>,
-    /// Flag for follow-up.
-    #[deserr(default)]
-    pub follow_up: Sent<bool>,
-    /// Title advisors see.
-    #[deserr(default)]
-    pub title: Sent<Line<{ text::NAME }>>,
+crate::record::optional_fields! {
+    /// The fields of a lead to change; an empty patch changes nothing.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct LeadPatch {
+        /// Any known stage; which of them may be set is decided by the rules (`stage_not_allowed`).
+        pub stage: Sent<Stage>,
+        /// Why it was lost, as sent; whether it suffices is decided by the rules (`reason_required`).
+        pub reason: Sent<Verbatim<{ text::NOTES }>>,
+        /// The new owner's email; whether it is a member's is decided by the rules (`owner_not_member`).
+        pub owner: Sent<Email>,
+        /// Flag for follow-up.
+        pub follow_up: Sent<bool>,
+        /// Title advisors see.
+        pub title: Sent<Line<{ text::NAME }>>,
+    }
 }
 
 impl RecordBody for LeadPatch {}

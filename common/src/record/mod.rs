@@ -16,6 +16,17 @@
 //! An empty object is a valid body: a PATCH with it changes nothing. Further requirements (an identity, a reason, a stage that
 //! can be set) are checked by the rules.
 
+/// A struct whose fields may all be absent from a body, which has no others.
+macro_rules! optional_fields {
+    ($(#[$about:meta])* $visible:vis struct $name:ident { $($(#[$of_field:meta])* $shown:vis $field:ident: $type:ty,)+ }) => {
+        $(#[$about])*
+        #[derive(Deserr)]
+        #[deserr(error = Faults, deny_unknown_fields, rename_all = camelCase)]
+        $visible struct $name { $($(#[$of_field])* #[deserr(default)] $shown $field: $type,)+ }
+    };
+}
+pub(crate) use optional_fields;
+
 mod brief;
 mod canonical;
 mod client;
