@@ -1,4 +1,4 @@
-//! A bounded burst of batches during which a fault is injected, and the check that every event was applied exactly once.
+//! Batches during which a fault is injected, in a bounded burst or for as long as the fault takes, and the check that every event was applied exactly once.
 //!
 //! The senders behave as partners should: they sign a batch again and resend it until it succeeds.
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tests::event::batch;
 use tests::{ApiKey, Event, HttpClient, HttpError, World, event, eventually, text};
@@ -17,57 +17,94 @@ use tokio::sync::watch;
 pub(crate) const BATCHES: usize = 90;
 pub(crate) const EVENTS: usize = 5;
 const SENDERS: usize = 6;
+/// Between two batches of a sender when their number has no bound.
+const PAUSE: Duration = Duration::from_millis(20);
 /// Fewer than there are events, so that batches share clients.
 const PEOPLE: usize = 40;
 /// Longer than any server takes to come back.
 const OUTAGE: Duration = Duration::from_secs(300);
 
 /// The batches of a burst that has ended.
-#[derive(Default)]
 pub(crate) struct Burst {
     pub(crate) batches: Vec<SentBatch>,
 }
 
 /// A batch that succeeded in the end.
-#[derive(Clone)]
 pub(crate) struct SentBatch {
     /// When the try began that succeeded.
-    pub(crate) begun: Instant,
+    begun: Instant,
     /// The error codes of the tries before that; `None` where the connection broke.
     refusals: Vec<Option<String>>,
     results: Vec<Value>,
 }
 
-/// The number of batches that have succeeded.
-pub(crate) struct Progress(watch::Receiver<usize>);
+/// The number of batches that have succeeded, and when the latest of them began.
+pub(crate) struct Progress(watch::Receiver<(usize, Option<Instant>)>);
 
 impl Progress {
     /// Waits until `part` of the burst, from 0 to 1, has succeeded.
     pub(crate) async fn until(&mut self, part: f64) {
         let wanted = (BATCHES as f64 * part) as usize;
-        let reached = tokio::time::timeout(OUTAGE, self.0.wait_for(|done| *done >= wanted)).await;
+        self.wait_for(|(done, _)| *done >= wanted).await;
+    }
+
+    /// Waits until a batch has succeeded that begins now or later; returns how long that took.
+    pub(crate) async fn until_next_success(&mut self) -> Duration {
+        let begun = Instant::now();
+        self.wait_for(|(_, latest)| latest.is_some_and(|latest| latest >= begun)).await;
+        begun.elapsed()
+    }
+
+    async fn wait_for(&mut self, is_reached: impl FnMut(&(usize, Option<Instant>)) -> bool) {
+        let reached = tokio::time::timeout(OUTAGE, self.0.wait_for(is_reached)).await;
         reached.unwrap_or_else(|_| panic!("the burst stalls")).expect("the burst runs");
     }
 }
 
 /// Sends the burst to these ingests while `fault` runs.
 pub(crate) async fn send(key: &ApiKey, ingests: &[SocketAddr], fault: impl AsyncFnOnce(Progress)) -> Burst {
+    send_batches(key, ingests, Some(BATCHES), fault).await
+}
+
+/// Sends batches to these ingests until `fault` ends.
+pub(crate) async fn send_during(
+    key: &ApiKey,
+    ingests: &[SocketAddr],
+    fault: impl AsyncFnOnce(Progress),
+) -> Burst {
+    send_batches(key, ingests, None, fault).await
+}
+
+async fn send_batches(
+    key: &ApiKey,
+    ingests: &[SocketAddr],
+    count: Option<usize>,
+    fault: impl AsyncFnOnce(Progress),
+) -> Burst {
     let ingests: Vec<HttpClient> = ingests.iter().copied().map(HttpClient::new).collect();
     let batches = Mutex::new(Vec::new());
-    let (done, progress) = watch::channel(0);
-    let next = AtomicUsize::new(0);
+    let (done, progress) = watch::channel((0, None));
+    let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let sender = || async {
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= BATCHES {
+            if count.map_or_else(|| is_over.load(Ordering::Relaxed), |count| number >= count) {
                 return;
             }
             let sent = SentBatch::until_accepted(key, &ingests, number).await;
+            let begun = Some(sent.begun);
             batches.lock().expect("no sender panics").push(sent);
-            done.send_modify(|done| *done += 1);
+            done.send_modify(|(done, latest)| (*done, *latest) = (*done + 1, begun.max(*latest)));
+            if count.is_none() {
+                tokio::time::sleep(PAUSE).await;
+            }
         }
     };
-    futures_util::join!(join_all((0..SENDERS).map(|_| sender())), fault(Progress(progress)));
+    let fault = async {
+        fault(Progress(progress)).await;
+        is_over.store(true, Ordering::Relaxed);
+    };
+    futures_util::join!(join_all((0..SENDERS).map(|_| sender())), fault);
     Burst { batches: batches.into_inner().expect("no sender panics") }
 }
 
@@ -80,7 +117,7 @@ fn events(number: usize) -> Vec<Event> {
 
 impl SentBatch {
     /// Sends the batch of this number to one ingest after the other until it succeeds.
-    pub(crate) async fn until_accepted(key: &ApiKey, ingests: &[HttpClient], number: usize) -> Self {
+    async fn until_accepted(key: &ApiKey, ingests: &[HttpClient], number: usize) -> Self {
         let (events, mut refusals) = (events(number), Vec::new());
         let (begun, results) = eventually("a batch succeeds", OUTAGE, async || {
             let begun = Instant::now();
@@ -146,6 +183,21 @@ impl Burst {
         check_records(world, told.len(), clients.len(), enquiries).await;
         check_ids(world, &told).await;
     }
+}
+
+/// Waits until every event of the outbox is delivered to so many subscriptions.
+pub(crate) async fn until_delivered(world: &World, subscriptions: usize) {
+    eventually("everything is delivered", OUTAGE, async || {
+        let query = format!(
+            "SELECT count(*) FROM outbox o WHERE {subscriptions} <>
+             (SELECT count(*) FROM deliveries d WHERE d.event_id = o.event_id AND d.state = 'delivered')"
+        );
+        match world.database.count(&query).await {
+            0 => Ok(()),
+            missing => Err(format!("{missing} events are not delivered")),
+        }
+    })
+    .await;
 }
 
 async fn check_records(world: &World, total: usize, clients: usize, enquiries: usize) {

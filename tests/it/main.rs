@@ -34,7 +34,6 @@ mod results;
 mod retention;
 mod rotation;
 mod schema;
-mod steady_load;
 mod tls;
 mod torture;
 mod traces;

@@ -2,11 +2,11 @@
 //! turn.
 
 use super::with_default_timeouts;
-use crate::steady_load;
+use crate::burst;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use tests::dedicated_servers::{BrokerCluster, ClusterQueue, StopMode};
-use tests::{Behavior, Receiver, World, eventually};
+use tests::{Receiver, World, eventually};
 use tokio::time::{sleep, timeout};
 
 /// Seconds after which a connection without traffic counts as lost.
@@ -63,38 +63,17 @@ async fn members_online(
     .await
 }
 
-/// A subscription of the world, whose receiver accepts everything.
-async fn subscribe(world: &World) -> Receiver {
-    let receiver = Receiver::http();
-    receiver.respond_to_all(Behavior::status(204));
-    let create = ["subscription", "create", "--tenant", "acme", "--url", &receiver.url("/hooks")];
-    world.connectctl.clone().and("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true").json(&create).await;
-    receiver
-}
-
-/// Waits until a webhook was delivered for every event in the outbox.
-async fn assert_all_delivered(world: &World) {
-    eventually("every webhook is delivered", JOINED, async || {
-        let query = "SELECT count(*) FROM outbox o WHERE NOT EXISTS (
-            SELECT FROM deliveries d WHERE d.event_id = o.event_id AND d.state = 'delivered')";
-        match world.database.count(query).await {
-            0 => Ok(()),
-            left => Err(format!("{left} events")),
-        }
-    })
-    .await;
-}
-
 #[tokio::test]
 async fn a_cluster_loses_no_confirmed_event_when_nodes_are_killed_hang_are_separated_and_restarted() {
     let cluster = BrokerCluster::start().await;
     let world = world(&cluster).await;
-    let receiver = subscribe(&world).await;
+    let receiver = Receiver::http();
+    world.subscribe(&receiver.url("/hooks")).await;
     let queues = complete_queues(&cluster, &world, 0).await;
     let leaders: BTreeSet<&String> = queues.iter().map(|queue| &queue.leader).collect();
     assert_eq!(leaders.len(), 3, "leaders are balanced: {queues:?}");
 
-    let load = steady_load::send(&world, async |load| {
+    let load = burst::send_during(&world.key, &[world.http().address()], async |mut load| {
         println!("without a fault: {:?}", load.until_next_success().await);
 
         // The node that ingest is connected to.
@@ -164,8 +143,8 @@ async fn a_cluster_loses_no_confirmed_event_when_nodes_are_killed_hang_are_separ
         load.until_next_success().await;
     })
     .await;
-    println!("{} events", load.events());
+    println!("{} batches", load.batches.len());
 
     load.assert_applied_once(&world).await;
-    assert_all_delivered(&world).await;
+    burst::until_delivered(&world, 1).await;
 }

@@ -6,7 +6,7 @@ use crate::console::Visitor;
 use futures_util::future::join_all;
 use std::time::Instant;
 use tests::dedicated_servers::{Postgres, StopMode};
-use tests::{Behavior, MAX_WAIT, Program, Receiver, World, event, eventually, until_equal};
+use tests::{MAX_WAIT, Program, Receiver, World, event, eventually, until_equal};
 
 /// Commits wait until a standby has them, so that a promotion loses none of them.
 const SYNCHRONOUS: &str = "ALTER SYSTEM SET synchronous_standby_names = '*'";
@@ -43,9 +43,7 @@ async fn start(primary: &Postgres, standby: &Postgres) -> (World, Receiver) {
     let url = both(&world, standby);
     world.set("DATABASE_URL", &url);
     let receiver = Receiver::http();
-    receiver.respond_to_all(Behavior::status(204));
-    let create = ["subscription", "create", "--tenant", "acme", "--url", &receiver.url("/hooks")];
-    world.connectctl.clone().and("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true").json(&create).await;
+    world.subscribe(&receiver.url("/hooks")).await;
     world.add_ingest().await;
     world.add_worker().await;
     world.add_dispatcher().await;
@@ -66,14 +64,7 @@ async fn take_over(world: &mut World, standby: &Postgres, promote: impl AsyncFnO
     .await;
     world.database.move_to(standby);
     burst.assert_applied_once(world).await;
-    let leads = "SELECT count(*) FROM leads";
-    let opened = usize::try_from(world.database.count(leads).await).expect("a number");
-    eventually("every lead's webhook is delivered", MAX_WAIT, async || {
-        let delivered = "SELECT count(*) FROM deliveries WHERE state = 'delivered'";
-        let delivered = usize::try_from(world.database.count(delivered).await).expect("a number");
-        if delivered >= opened { Ok(()) } else { Err(format!("{delivered} of {opened}")) }
-    })
-    .await;
+    burst::until_delivered(world, 1).await;
 }
 
 #[tokio::test]

@@ -24,15 +24,7 @@ async fn burst(outbound: &mut OutboundWorld, fault: impl AsyncFnOnce(&mut World,
 /// were repeated.
 async fn assert_all_delivered(outbound: &OutboundWorld) -> usize {
     let database = &outbound.world.database;
-    eventually("everything is delivered", OUTAGE, async || {
-        let query = "SELECT count(*) FROM outbox o WHERE 2 <>
-            (SELECT count(*) FROM deliveries d WHERE d.event_id = o.event_id AND d.state = 'delivered')";
-        match database.count(query).await {
-            0 => Ok(()),
-            missing => Err(format!("{missing} events are not delivered to both")),
-        }
-    })
-    .await;
+    burst::until_delivered(&outbound.world, 2).await;
     let rows = "SELECT d.delivery_id::text AS id, d.event_id::text AS event, d.attempts FROM deliveries d";
     let deliveries = database.rows(rows, &[]).await;
     assert!(deliveries.len() >= 200, "{}", deliveries.len());
