@@ -2,69 +2,39 @@
 //! gives, and no request fails.
 
 use super::{CURRENT, NEW_MASTER_KEY, PREVIOUS, counts, remove_previous, swap, swapped, with_new_key};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tests::event::batch;
 use tests::{ApiKey, HttpClient, MAX_WAIT, Receiver, World, event, eventually, text};
 use tokio::sync::RwLock;
-use tokio::task::JoinHandle;
 
 /// Sends enquiries one after the other until it is stopped; each must be accepted.
 struct Load {
     /// The ingest that is sent to. Written only while no request is under way.
-    target: Arc<RwLock<HttpClient>>,
-    sent: Arc<AtomicUsize>,
-    is_stopped: Arc<AtomicBool>,
-    senders: Vec<JoinHandle<()>>,
+    target: RwLock<HttpClient>,
+    accepted: AtomicUsize,
+    is_stopped: AtomicBool,
 }
 
 impl Load {
-    fn start(world: &World) -> Self {
-        let target = Arc::new(RwLock::new(HttpClient::new(world.http().address())));
-        let (sent, is_stopped) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
-        let sender = |_| {
-            let (target, sent, is_stopped) =
-                (Arc::clone(&target), Arc::clone(&sent), Arc::clone(&is_stopped));
-            tokio::spawn(send(world.key.clone(), target, sent, is_stopped))
-        };
-        let senders = (0..2).map(sender).collect();
-        Self { target, sent, is_stopped, senders }
+    async fn send(&self, key: &ApiKey) {
+        while !self.is_stopped.load(Ordering::Relaxed) {
+            let email = format!("{}@example.com", uuid::Uuid::now_v7().simple());
+            let enquiry = event("enquiry.submitted").email(&email).name("Ana");
+            let response = self.target.read().await.send(&key.events(batch(&[enquiry]))).await;
+            assert_eq!(response.status, 200, "{response:?}");
+            assert_eq!(response.json()["results"][0]["status"], "accepted", "{response:?}");
+            self.accepted.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Waits until requests that began from now on were accepted.
     async fn until_more_accepted(&self) {
-        let before = self.sent.load(Ordering::Relaxed);
+        let before = self.accepted.load(Ordering::Relaxed);
         eventually("more requests are accepted", MAX_WAIT, async || {
-            assert!(self.senders.iter().all(|sender| !sender.is_finished()), "a request failed");
-            let now = self.sent.load(Ordering::Relaxed);
+            let now = self.accepted.load(Ordering::Relaxed);
             if now > before + 4 { Ok(()) } else { Err(format!("{now} after {before}")) }
         })
         .await;
-    }
-
-    /// Stops, and returns how many enquiries were accepted.
-    async fn stop(self) -> usize {
-        self.is_stopped.store(true, Ordering::Relaxed);
-        for sender in self.senders {
-            sender.await.expect("every request was accepted");
-        }
-        self.sent.load(Ordering::Relaxed)
-    }
-}
-
-async fn send(
-    key: ApiKey,
-    target: Arc<RwLock<HttpClient>>,
-    sent: Arc<AtomicUsize>,
-    is_stopped: Arc<AtomicBool>,
-) {
-    while !is_stopped.load(Ordering::Relaxed) {
-        let email = format!("{}@example.com", uuid::Uuid::now_v7().simple());
-        let enquiry = event("enquiry.submitted").email(&email).name("Ana");
-        let response = target.read().await.send(&key.events(batch(&[enquiry]))).await;
-        assert_eq!(response.status, 200, "{response:?}");
-        assert_eq!(response.json()["results"][0]["status"], "accepted", "{response:?}");
-        sent.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -91,20 +61,23 @@ async fn a_rotation_of_the_master_key_fails_no_request() {
     let rotate = ["subscription", "rotate-secret", text(&subscription["id"]), "--overlap", "1h"];
     let subscription_secret = world.connectctl.json(&rotate).await;
     world.until_ready().await;
-    let load = Load::start(&world);
-    load.until_more_accepted().await;
-
-    world.set(PREVIOUS, NEW_MASTER_KEY);
-    roll(&mut world, &load).await;
-    swap(&mut world);
-    roll(&mut world, &load).await;
-    let rotated = swapped(&world).json(&["secrets", "rotate"]).await;
-    assert_eq!((&rotated["remaining"], &rotated["unreadable"]), (&0.into(), &0.into()), "{rotated}");
-    load.until_more_accepted().await;
-    remove_previous(&mut world);
-    roll(&mut world, &load).await;
-
-    let accepted = load.stop().await;
+    let (key, target) = (world.key.clone(), RwLock::new(HttpClient::new(world.http().address())));
+    let load = Load { target, accepted: AtomicUsize::default(), is_stopped: AtomicBool::default() };
+    let rotation = async {
+        load.until_more_accepted().await;
+        world.set(PREVIOUS, NEW_MASTER_KEY);
+        roll(&mut world, &load).await;
+        swap(&mut world);
+        roll(&mut world, &load).await;
+        let rotated = swapped(&world).json(&["secrets", "rotate"]).await;
+        assert_eq!((&rotated["remaining"], &rotated["unreadable"]), (&0.into(), &0.into()), "{rotated}");
+        load.until_more_accepted().await;
+        remove_previous(&mut world);
+        roll(&mut world, &load).await;
+        load.is_stopped.store(true, Ordering::Relaxed);
+    };
+    futures_util::join!(load.send(&key), load.send(&key), rotation);
+    let accepted = load.accepted.into_inner();
     let leads = world.database.count("SELECT count(*) FROM leads").await;
     assert_eq!(usize::try_from(leads).ok(), Some(accepted), "each enquiry is one lead");
     let webhooks = receiver.wait_for(accepted).await;
