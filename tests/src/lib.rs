@@ -20,7 +20,6 @@ mod queues;
 mod services;
 mod statements;
 mod threads;
-mod traffic;
 mod url;
 mod world;
 
@@ -49,7 +48,6 @@ pub use prometheus::{CONSOLE_JOB, JOBS, Prometheus, Samples, Series};
 pub use queues::{QueuedMessage, Queues};
 pub use receiver::{Authority, Behavior, Certificate, ReceivedRequest, Receiver};
 pub use statements::StatementRecorder;
-pub use traffic::TrafficGenerator;
 pub use world::{
     ALL_SCOPES, BREAK_UNLUCKY_EVENTS, Proxies, UNREACHED_RECEIVER, World, WorldBuilder, slug, text,
     with_names,
