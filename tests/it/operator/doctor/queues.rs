@@ -55,7 +55,8 @@ async fn a_worker_that_hangs_is_found() {
     world.workers[0].signal("STOP");
     let unreplied = world.send(&[event("contact.identified").email("ben@example.com")]).await;
     unreplied.assert_error(503, "processing_timeout");
-    let part = "got 503 processing_timeout: 1.";
+    // A busy machine may be late with the first event, too.
+    let part = "got 503 processing_timeout: ";
     let finding = until_found(&world.connectctl, &[], "warning", "requests", part).await;
     assert!(text(&finding["fix"]).contains("/readyz of each worker"), "{finding}");
     world.workers[0].signal("CONT");
