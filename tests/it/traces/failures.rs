@@ -23,7 +23,7 @@ async fn open_lead(world: &World) -> HttpResponse {
 }
 
 /// Publishes an advisor action without a reply queue, and returns its id.
-async fn act(world: &World, lead: &Value) -> String {
+pub(super) async fn act(world: &World, lead: &Value) -> String {
     let action =
         json!({"action": "stage", "tenant": "acme", "lead": lead, "stage": "lost", "reason": "too dear"});
     let id = Uuid::now_v7().to_string();

@@ -1,12 +1,12 @@
 //! Trace id and request id in the logs of all programs, and in the webhook.
 
+use super::failures::act;
 use super::{
     SENT, TRACE, enquiry_submitted, lines_with, request, request_id, trace_and_request, trace_of, verbose,
 };
 use crate::records::patch_request;
 use serde_json::json;
 use tests::{HttpRequest, MAX_WAIT, QueuedMessage, Receiver, World, eventually, text};
-use uuid::Uuid;
 
 #[tokio::test]
 async fn a_callers_trace_is_in_the_logs_of_all_programs_and_in_the_webhook() {
@@ -31,11 +31,7 @@ async fn a_callers_trace_is_in_the_logs_of_all_programs_and_in_the_webhook() {
     assert_eq!(trace_and_request(&world.workers[0], "records write finished; replying").await, expected);
 
     // An advisor action takes its trace from the message header.
-    let action =
-        json!({"action": "stage", "tenant": "acme", "lead": lead, "stage": "lost", "reason": "too dear"});
-    let id = Uuid::now_v7().to_string();
-    let message = QueuedMessage::new(action.to_string().as_bytes()).with_header("traceparent", SENT);
-    world.queues.publish_message("crm", &message.with_id(&id)).await;
+    let id = act(&world, lead).await;
     let expected = (TRACE.to_owned(), Some(id));
     assert_eq!(trace_and_request(&world.workers[0], "advisor action finished").await, expected);
     for webhook in receiver.wait_for(3).await {
