@@ -16,7 +16,7 @@ mod locked_tables;
 mod lookups;
 mod quota;
 mod readme;
-mod replica;
+pub(crate) mod replica;
 mod routes;
 mod signature;
 mod trips;

@@ -26,7 +26,7 @@ const BEHIND: &str = "the server of DATABASE_READ_URL lags";
 const USED: &str = "records are read on the replica";
 
 /// A world whose ingest reads through a proxy, and whose programs reach the same server as their primary directly.
-async fn with_replica() -> World {
+pub(crate) async fn with_replica() -> World {
     let timeout = format!("{}s", STORE_TIMEOUT.as_secs());
     let world = World::with().through_proxies().ingests(0).workers(0).set("CONNECT_STORE_TIMEOUT", &timeout);
     let mut world = world.start().await;

@@ -3,6 +3,7 @@
 use super::{
     assert_all_succeed, assert_done_once_by_retries, assert_unavailable, signed, stored, until_handled,
 };
+use crate::records::replica::with_replica;
 use crate::records::{
     every_read, every_route, every_write, get, lead_route, new_lead, post_request, reads_on,
 };
@@ -48,16 +49,7 @@ async fn without_the_broker_writes_get_503_and_reads_succeed() {
 
 #[tokio::test]
 async fn without_the_replica_records_are_read_on_the_primary() {
-    let mut world = World::with().through_proxies().set("CONNECT_STORE_TIMEOUT", "3s").start().await;
-    let proxied =
-        world.settings().iter().find(|(name, _)| name == "DATABASE_URL").expect("a setting").1.clone();
-    let direct = world.database.url().to_owned();
-    world.set("DATABASE_URL", &direct);
-    world.set("DATABASE_READ_URL", &proxied);
-    world.restart_ingest().await;
-    world.end_workers().await;
-    world.add_worker().await;
-    world.ingests[0].until_logged("records are read on the replica").await;
+    let world = with_replica().await;
     let lead = new_lead(&world, json!({})).await;
     assert_all_succeed(&world, &signed(&world, every_read(&lead))).await;
     world.proxies().postgres.reset_connections();
