@@ -191,14 +191,6 @@ async fn public(
     match (found.route.handler, posted) {
         (Handler::Public(page), None) => page(app, request, found.id).await,
         (Handler::SignIn(sign_in), Some((proof, form))) => sign_in(app, request, form, proof).await,
-        (
-            Handler::Page(_)
-            | Handler::BrokerPage(_)
-            | Handler::Inspection(_)
-            | Handler::Change(_)
-            | Handler::Public(_)
-            | Handler::SignIn(_),
-            _,
-        ) => Err(Failure::NotFound),
+        (_, _) => Err(Failure::NotFound),
     }
 }
