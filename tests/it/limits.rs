@@ -1,15 +1,11 @@
 //! Limits, and the responses when they are reached (architecture: Invariant 5).
 
+use crate::attacks::exhaustion::body;
 use futures_util::future::join_all;
 use serde_json::json;
 use tests::event::batch;
 use tests::raw::{RawConnection, head};
-use tests::{ALL_SCOPES, ApiKey, HttpClient, World, event};
-
-/// A valid batch of a key's tenant.
-fn body(key: &ApiKey) -> Vec<u8> {
-    batch(&[event("contact.identified").tenant(&key.tenant).email("ana@example.com")])
-}
+use tests::{ALL_SCOPES, HttpClient, World, event};
 
 #[tokio::test]
 async fn a_tenant_at_its_limit_leaves_room_for_another() {

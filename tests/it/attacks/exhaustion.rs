@@ -10,7 +10,7 @@ const STRANGER: [u8; 4] = [127, 0, 0, 2];
 const CALLER: [u8; 4] = [127, 0, 0, 3];
 
 /// A valid batch of a key's tenant.
-fn body(key: &ApiKey) -> Vec<u8> {
+pub(crate) fn body(key: &ApiKey) -> Vec<u8> {
     batch(&[event("contact.identified").tenant(&key.tenant).email("ana@example.com")])
 }
 

@@ -1,7 +1,7 @@
 //! What unauthenticated callers must not be able to do.
 
 mod connections;
-mod exhaustion;
+pub(crate) mod exhaustion;
 mod framing;
 mod logs;
 mod proxies;

@@ -10,7 +10,7 @@ use tests::event::batch;
 use tests::{HttpResponse, event};
 
 /// A batch that is valid, of one new client.
-fn valid() -> Vec<u8> {
+pub(crate) fn valid() -> Vec<u8> {
     batch(&[event("contact.identified").email("ana@example.com")])
 }
 

@@ -5,14 +5,9 @@ mod console;
 mod reasons;
 mod signature;
 
+use crate::auth::valid;
 use serde_json::Value;
-use tests::event::batch;
-use tests::{ApiKey, HttpRequest, MAX_WAIT, World, event, eventually, text};
-
-/// A batch that is valid, of one new client.
-fn valid() -> Vec<u8> {
-    batch(&[event("contact.identified").email("ana@example.com")])
-}
+use tests::{ApiKey, HttpRequest, MAX_WAIT, World, eventually, text};
 
 /// An ingest of its own, which can be ended.
 async fn world() -> World {

@@ -1,14 +1,9 @@
 //! The two secrets of an API key while it is rotated (D33).
 
 use super::swapped;
+use crate::auth::valid;
 use serde_json::Value;
-use tests::event::batch;
-use tests::{ApiKey, HttpClient, HttpRequest, MAX_WAIT, RECORDS, World, event, eventually, text};
-
-/// A batch that is valid, of one client.
-fn valid() -> Vec<u8> {
-    batch(&[event("contact.identified").email("ana@example.com")])
-}
+use tests::{ApiKey, HttpClient, HttpRequest, MAX_WAIT, RECORDS, World, eventually, text};
 
 /// Rotates the secret of a key and returns the key with its new secret.
 async fn rotate(world: &World, key: &ApiKey, options: &[&str]) -> ApiKey {
