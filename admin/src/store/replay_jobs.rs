@@ -267,14 +267,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn states_have_the_names_of_the_database() {
-        for state in ReplayJobState::ALL {
-            assert_eq!(ReplayJobState::parse(state.as_str()), Some(state));
-        }
-        assert_eq!(ReplayJobState::parse("lost"), None);
-    }
-
-    #[test]
     fn the_limits_of_a_job_are_times() {
         let at = DateTime::from_timestamp_millis(1_777_629_600_123).unwrap();
         assert_eq!(limit_time(crate::deliveries::first_id(at)), Some(at));

@@ -13,8 +13,6 @@
 mod hold;
 mod rate;
 mod report;
-#[cfg(test)]
-mod simulation;
 mod state;
 mod units;
 
