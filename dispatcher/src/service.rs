@@ -127,8 +127,11 @@ async fn watch_readiness(
         if has_key {
             verified.cancel();
         }
-        let is_leasing = opened.borrow().until > Instant::now() && !service.shutdown.is_cancelled();
-        service.health.set("slots", is_leasing);
+        let is_leasing = opened.borrow().until > Instant::now();
+        if !is_leasing {
+            slots::show(0, 0);
+        }
+        service.health.set("slots", is_leasing && !service.shutdown.is_cancelled());
         Database::observe(&pools);
     }
 }

@@ -63,8 +63,7 @@ pub(crate) struct SlotHolder {
 pub(crate) async fn hold_slots(mut holder: SlotHolder, url: DatabaseUrl) {
     let setup = SESSION_SETUP;
     let settings = DatabaseSessionConfig { url, name: "dispatcher_slots", within: RESPONSE_TIMEOUT, setup };
-    let never = CancellationToken::new();
-    run_session(&settings, RETRY_WAITS, &mut holder, &never).await;
+    run_session(&settings, RETRY_WAITS, &mut holder, &CancellationToken::new()).await;
 }
 
 impl SessionWork for SlotHolder {
@@ -80,9 +79,8 @@ impl SessionWork for SlotHolder {
                     None => return slots::leave(session, self.dispatcher).await,
                 },
                 () = session.notified() => {
-                    let outbox = session.take_payloads("connect_outbox");
-                    let deliveries = session.take_payloads("connect_deliveries");
-                    self.wake(slots_of(&outbox), !deliveries.is_empty());
+                    let outbox = slots_of(&session.take_payloads("connect_outbox"));
+                    self.wake(outbox, !session.take_payloads("connect_deliveries").is_empty());
                     if !session.take_payloads("connect_slots").is_empty() {
                         self.renew(session).await?;
                     }
@@ -114,11 +112,7 @@ impl SlotHolder {
         if held.len() < share {
             let taken = slots::take(session, self.dispatcher, share - held.len()).await?;
             if !taken.is_empty() {
-                tracing::info!(
-                    taken = taken.len(),
-                    share,
-                    "took slots; delivering the webhooks of their tenants"
-                );
+                tracing::info!(taken = taken.len(), share, "took slots; delivering their tenants' webhooks");
             }
             held.extend(taken);
         }
@@ -128,14 +122,19 @@ impl SlotHolder {
     }
 
     fn tell(&self, held: Vec<Lease>, excess: usize, until: Instant) {
-        for (state, count) in [("held", held.len()), ("excess", excess)] {
-            metrics::gauge!(DISPATCHER_SLOTS, "state" => state).set(u32::try_from(count).unwrap_or(u32::MAX));
-        }
+        show(held.len(), excess);
         drop(self.events.send(Event::Leases(Leases { held, until, excess })));
     }
 
     fn wake(&self, outbox: u64, deliveries: bool) {
         drop(self.events.send(Event::Woken { outbox, deliveries }));
+    }
+}
+
+/// Sets the gauges of the slots that this dispatcher holds, and of those that exceed its share.
+pub(crate) fn show(held: usize, excess: usize) {
+    for (state, count) in [("held", held), ("excess", excess)] {
+        metrics::gauge!(DISPATCHER_SLOTS, "state" => state).set(u32::try_from(count).unwrap_or(u32::MAX));
     }
 }
 

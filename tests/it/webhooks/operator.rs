@@ -37,8 +37,10 @@ async fn a_dispatcher_is_ready_while_the_database_is_available_with_or_without_a
             let checks = &response.json()["checks"];
             let expected =
                 json!({"clock": true, "master_key": postgres, "postgres": postgres, "slots": postgres});
-            let all = if postgres { 200 } else { 503 };
-            if (response.status, checks) == (all, &expected) { Ok(()) } else { Err(format!("{response:?}")) }
+            let (all, slots) = if postgres { (200, 64.0) } else { (503, 0.0) };
+            let held = dispatcher.metrics().await.sum("connect_dispatcher_slots", &[("state", "held")]);
+            let is_expected = (response.status, checks, held) == (all, &expected, slots);
+            if is_expected { Ok(()) } else { Err(format!("{response:?}, {held} slots")) }
         })
         .await;
     };
