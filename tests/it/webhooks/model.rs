@@ -86,7 +86,7 @@ enum Step {
     Take(usize),
     /// It learns from the database that it does not hold the slot any more.
     Learn(usize),
-    /// It gives the slot up, with nothing under way.
+    /// It gives the slot up, without an attempt under way; its fan-out may still run.
     GiveUp(usize),
     /// It is killed, and starts again.
     Kill(usize),
@@ -148,7 +148,7 @@ impl Model for Deliveries {
             let is_holder = (state.holder, state.epoch) == (Some(number), epoch);
             if !is_holder {
                 steps.push(Step::Learn(number));
-            } else if dispatcher.attempt.is_none() && dispatcher.fan_out.is_none() {
+            } else if dispatcher.attempt.is_none() {
                 steps.push(Step::GiveUp(number));
             }
             let is_pending = state.events.contains(&Event::Pending);
