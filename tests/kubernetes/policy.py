@@ -183,12 +183,12 @@ def rule_webhooks_leave_to_public_addresses_only(objects):
 
 
 def rule_settings_and_metrics_exist(objects):
-    page = (ROOT / "docs/operators.md").read_text()
+    page = (ROOT / "docs/settings.md").read_text()
     names = [name for found in of_kind(objects, "ConfigMap") for name in found["data"]]
     names += [variable["name"] for _, _, container in containers(objects) for variable in container.get("env", [])]
     for name in names:
         if f"| `{name}` |" not in page and f"| `{name.removesuffix('_FILE')}` |" not in page:
-            yield f"the setting {name} is not in docs/operators.md"
+            yield f"the setting {name} is not in docs/settings.md"
     known = (ROOT / "common/src/metrics.rs").read_text()
     for found in of_kind(objects, "ScaledObject"):
         for trigger in found["spec"]["triggers"]:

@@ -150,7 +150,7 @@ async fn connect_databases(installation: &Installation, report: &mut Report) -> 
             Ok(_) => {}
             Err(error) => findings.push(Finding::error(
                 format!("no connection to the server of {name}: {error}"),
-                "Start the server, or correct the URL; see docs/operators.md, Connection URLs and TLS",
+                "Start the server, or correct the URL; see docs/install.md, Connection URLs and TLS",
             )),
         }
     }
@@ -185,7 +185,7 @@ async fn connect_broker(installation: &Installation, report: &mut Report) -> Opt
             Some(broker)
         }
         Err(what) => {
-            let fix = "Start RabbitMQ, or correct AMQP_URL; see docs/operators.md, Connection URLs and TLS";
+            let fix = "Start RabbitMQ, or correct AMQP_URL; see docs/install.md, Connection URLs and TLS";
             report.add("broker.connection", vec![Finding::error(what, fix)]);
             None
         }

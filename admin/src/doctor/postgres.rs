@@ -148,11 +148,11 @@ pub(super) async fn pooler(settings: &DatabaseSettings, patience: Duration) -> R
     if !keeps_prepared_statements(&settings.url, patience).await.map_err(unreadable)? {
         return Ok(vec![Finding::error(
             "the connection pooler of DATABASE_URL does not keep prepared statements between transactions: statements fail",
-            "Use PgBouncer 1.21 or newer with max_prepared_statements = 200, or pool_mode = session; see docs/operators.md, PgBouncer",
+            "Use PgBouncer 1.21 or newer with max_prepared_statements = 200, or pool_mode = session; see docs/install.md, PgBouncer",
         )]);
     }
     let missing = missing_behind_pooler(&settings.url, patience).await.map_err(unreadable)?;
-    let fix = "Run connectctl migrate with DATABASE_URL and DATABASE_DIRECT_URL for each program's user, then RECONNECT in the pooler; see docs/operators.md, PgBouncer";
+    let fix = "Run connectctl migrate with DATABASE_URL and DATABASE_DIRECT_URL for each program's user, then RECONNECT in the pooler; see docs/install.md, PgBouncer";
     let of = |is_error: bool| if is_error { Finding::error } else { Finding::warning };
     Ok(missing.into_iter().map(|missing| of(missing.is_error)(missing.text, fix.to_owned())).collect())
 }

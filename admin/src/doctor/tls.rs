@@ -74,7 +74,7 @@ fn findings(reports: &[TlsReport], encrypt: &str) -> Vec<Finding> {
             None if *is_local => None,
             None => Some(Finding::warning(
                 format!("connections to {server} are not encrypted"),
-                format!("Turn TLS on at the server, and {encrypt}; see docs/operators.md, TLS"),
+                format!("Turn TLS on at the server, and {encrypt}; see docs/install.md, TLS"),
             )),
             Some(Ok(None)) => None,
             Some(Ok(Some(at))) => {
@@ -87,7 +87,7 @@ fn findings(reports: &[TlsReport], encrypt: &str) -> Vec<Finding> {
             }
             Some(Err(what)) => Some(Finding::error(
                 format!("TLS with {server} failed: {what}"),
-                "See docs/operators.md, TLS: it has a table of these errors",
+                "See docs/install.md, TLS: it has a table of these errors",
             )),
         }
     };

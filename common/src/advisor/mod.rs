@@ -1,4 +1,4 @@
-//! Advisor actions, as the CRM publishes them to the queue `<prefix>.crm` (docs/operators.md: Advisor actions):
+//! Advisor actions, as the CRM publishes them to the queue `<prefix>.crm` (docs/operate.md: Advisor actions):
 //! `{"action", "tenant", ...}`, parsed strictly, like the records bodies ([`crate::record`]).
 //!
 //! An action is malformed when it is wrong independently of the tenant's records: a missing or unknown field, a wrong type, a

@@ -265,7 +265,7 @@ fn verify_settings(settings: PoolSettings) -> Hook {
             }
             let wrong = wrong_settings(client, &settings, true).await.map_err(HookError::Backend)?;
             if let Some(WrongSetting { is_error, text }) = wrong {
-                let what = format!("{text}; see docs/operators.md, PgBouncer");
+                let what = format!("{text}; see docs/install.md, PgBouncer");
                 if is_error {
                     limited!(WRONG_SETTING[0], error, pool = settings.name, "{what}");
                     return Err(HookError::message(what));

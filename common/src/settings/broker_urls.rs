@@ -1,5 +1,5 @@
 //! `AMQP_URL`: one URL or several, read strictly. Options that this version does not support are refused at the
-//! start instead of being ignored (docs/operators.md, Settings).
+//! start instead of being ignored (docs/settings.md).
 
 use super::SettingValue;
 use super::servers::{PreferredServer, options, places_from};

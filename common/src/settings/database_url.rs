@@ -1,5 +1,5 @@
 //! Parses the value of `DATABASE_URL` (declared in `sections`) strictly. Options that this version does not support are refused at the start instead of being ignored
-//! (docs/operators.md, Settings).
+//! (docs/settings.md).
 
 use super::SettingValue;
 use super::database_tls::DatabaseTls;

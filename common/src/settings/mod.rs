@@ -1,5 +1,5 @@
 //! Settings from the environment, in sections that are named for what they configure. Each section declares its variables once; parsing and `--help`
-//! follow from that declaration, and a test compares them with the table in docs/operators.md.
+//! follow from that declaration, and a test compares them with the table in docs/settings.md.
 
 mod bounds;
 mod broker_urls;

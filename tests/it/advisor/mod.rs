@@ -1,4 +1,4 @@
-//! Advisor actions (docs/operators.md: Advisor actions; D16, D20, D24, D25).
+//! Advisor actions (docs/operate.md: Advisor actions; D16, D20, D24, D25).
 
 mod actions;
 mod bookings;

@@ -27,7 +27,7 @@ fn mounts(service: &Value) -> Vec<(&str, &str)> {
 
 #[tokio::test]
 async fn compose_mounts_files_that_exist_and_sets_only_known_settings() {
-    let (compose, page) = (yaml("compose.yaml").await, repository_text("docs/operators.md"));
+    let (compose, page) = (yaml("compose.yaml").await, repository_text("docs/settings.md"));
     for (name, service) in compose["services"].as_object().expect("services") {
         for (source, _) in mounts(service) {
             let is_there = match source.strip_prefix("./") {

@@ -1,4 +1,4 @@
-//! The table of settings in docs/operators.md says what the programs' `--help` says.
+//! The table of settings in docs/settings.md says what the programs' `--help` says.
 
 use super::SERVICES;
 use crate::monitoring::repository_text;
@@ -47,7 +47,7 @@ async fn the_documented_table_has_the_rows_of_every_help_and_no_others() {
         }
     }
     assert!(settings.len() > 30, "{} settings", settings.len());
-    let page = repository_text("docs/operators.md");
+    let page = repository_text("docs/settings.md");
     let header = "| variable | default | read by | meaning |\n|---|---|---|---|\n";
     let (_, table) = page.split_once(header).expect("the table of settings");
     let documented: Vec<&str> = table.lines().take_while(|line| line.starts_with('|')).collect();

@@ -1,4 +1,4 @@
-//! TLS to Postgres and RabbitMQ (docs/operators.md, Settings): verified always, no fallback to plain text, and errors that
+//! TLS to Postgres and RabbitMQ (docs/settings.md): verified always, no fallback to plain text, and errors that
 //! say what was wrong.
 
 mod broker;
