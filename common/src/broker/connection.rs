@@ -150,7 +150,7 @@ async fn supervise(target: Target, link: watch::Sender<Option<Arc<Link>>>, shutd
             target.settings.urls.skip();
         }
         match connected {
-            Ok(Ok(connection)) => {
+            Ok(Ok((connection, place))) => {
                 waits.reset();
                 let current = Arc::new(Link { connection });
                 link.send_replace(Some(Arc::clone(&current)));
@@ -162,6 +162,8 @@ async fn supervise(target: Target, link: watch::Sender<Option<Arc<Link>>>, shutd
                 if shutdown.is_cancelled() {
                     drop(current.connection.close(200, "shutdown".into()).await);
                 } else {
+                    // It may still accept connections, and be of no use, such as a node that its cluster has lost.
+                    target.settings.urls.avoid(place);
                     tracing::warn!("broker connection lost; reconnecting");
                 }
             }
@@ -172,10 +174,10 @@ async fn supervise(target: Target, link: watch::Sender<Option<Arc<Link>>>, shutd
     }
 }
 
-async fn connect(target: &Target) -> Result<Connection, DialError> {
-    let connection = dial(&target.settings, target.program).await?;
+async fn connect(target: &Target) -> Result<(Connection, usize), DialError> {
+    let (connection, place) = dial(&target.settings, target.program).await?;
     topology::declare(&connection, &target.settings, target.queues).await?;
-    Ok(connection)
+    Ok((connection, place))
 }
 
 async fn watch_until_lost(connection: &Connection, shutdown: &CancellationToken) {

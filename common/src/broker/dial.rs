@@ -50,15 +50,15 @@ pub(super) fn longest_connect(settings: &BrokerSettings) -> Duration {
     CONNECT_TIMEOUT.max(dialling.saturating_add(CONNECT_TIMEOUT - DIAL_TIMEOUT))
 }
 
-/// Connects to the first broker that responds; declares nothing.
-pub(super) async fn dial(settings: &BrokerSettings, program: &str) -> Result<Connection, DialError> {
+/// Connects to the first broker that responds, and returns its place as well; declares nothing.
+pub(super) async fn dial(settings: &BrokerSettings, program: &str) -> Result<(Connection, usize), DialError> {
     let mut failures = Vec::new();
     for (place, url) in settings.urls.in_order() {
         let (within, address) = (dial_timeout(settings, &url), url.address());
         match timeout(within, dial_one(url, program)).await {
             Ok(Ok(connection)) => {
                 settings.urls.prefer(place);
-                return Ok(connection);
+                return Ok((connection, place));
             }
             Ok(Err(error)) => failures.push(error),
             Err(_) => failures.push(DialError::TimedOut(address)),

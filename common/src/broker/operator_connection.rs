@@ -68,7 +68,7 @@ impl OperatorConnection {
     pub async fn open(settings: &BrokerSettings, program: &str) -> Result<Self, OperatorConnectionError> {
         let dialled = timeout(longest_connect(settings), dial(settings, program)).await;
         let connection = match dialled {
-            Ok(Ok(connection)) => connection,
+            Ok(Ok((connection, _))) => connection,
             Ok(Err(error)) => return Err(OperatorConnectionError::Unreachable(error.to_string())),
             Err(_) => return Err(OperatorConnectionError::Unreachable("no response in time".to_owned())),
         };

@@ -82,7 +82,12 @@ impl BrokerUrls {
 
     /// The broker that is tried first failed: the next one is tried first from now on.
     pub(crate) fn skip(&self) {
-        self.preferred.avoid(self.preferred.place(self.count()), self.count());
+        self.avoid(self.preferred.place(self.count()));
+    }
+
+    /// A connection to the broker at `place` was lost: if it is tried first, the next one is from now on.
+    pub(crate) fn avoid(&self, place: usize) {
+        self.preferred.avoid(place, self.count());
     }
 }
 
@@ -190,6 +195,9 @@ mod tests {
         assert_eq!(hosts(), ["c", "a", "2001:db8::1"]);
         urls.clone().skip();
         assert_eq!(hosts(), ["a", "2001:db8::1", "c"]);
+        urls.avoid(0);
+        urls.avoid(0);
+        assert_eq!(hosts(), ["2001:db8::1", "c", "a"], "once, however many connections were lost");
     }
 
     #[test]
