@@ -276,7 +276,10 @@ impl Dispatch {
                     }
                 }
             }
-            Err(TxError::StatementFailed(_) | TxError::Conflict(_)) => self.outbox.separate(leases),
+            Err(TxError::StatementFailed(_) | TxError::Conflict(_)) => {
+                self.outbox.separate(leases);
+                self.fan_out_after = now + FAILED_WAIT;
+            }
             Err(error) => {
                 FAN_OUT_OUTAGE.report_failure(&error);
                 self.fan_out_after = now + FAILED_WAIT;
