@@ -11,25 +11,28 @@ use std::time::Duration;
 use tests::World;
 
 const BATCH: usize = 100;
-const TRAFFIC: [(Traffic, &str); 2] = [(Traffic::Identified, "identified"), (Traffic::Mix, "mix")];
+/// Traffic with its name, connections, and whether the tables were analyzed.
+const LOADS: [(Traffic, &str, usize, bool); 4] = [
+    (Traffic::Identified, "identified", 8, true),
+    (Traffic::Identified, "identified", 1, true),
+    (Traffic::Identified, "identified", 8, false),
+    (Traffic::Mix, "mix", 8, true),
+];
 
 pub(crate) async fn batches(options: &Options) -> String {
-    let worlds = [("analyzed", world(true, options).await), ("cold", world(false, options).await)];
+    let [analyzed, cold] = [world(true, options).await, world(false, options).await];
     let mut comparison = Comparison::of_rates("events", "bare inserts");
     for _ in 0..options.rounds {
-        for (traffic, name) in TRAFFIC {
-            for (connections, worlds) in [(8, &worlds[..]), (1, &worlds[..1])] {
-                for (statistics, world) in worlds {
-                    let label = format!("{name}, {statistics}, connections: {connections}");
-                    let shape = Shape { traffic, batch: BATCH, connections };
-                    let load = shape.load(world, options.duration());
-                    let floor = inserts(world, shape, options.floor());
-                    comparison.measure(&label, world, load, floor).await;
-                }
-            }
+        for (traffic, name, connections, is_analyzed) in LOADS {
+            let (world, statistics) = if is_analyzed { (&analyzed, "analyzed") } else { (&cold, "cold") };
+            let label = format!("{name}, {statistics}, connections: {connections}");
+            let shape = Shape { traffic, batch: BATCH, connections };
+            let load = shape.load(world, options.duration());
+            let floor = inserts(world, shape, options.floor());
+            comparison.measure(&label, world, load, floor).await;
         }
     }
-    let warnings: String = worlds.iter().map(|(_, world)| warnings(world)).collect();
+    let warnings = warnings(&analyzed) + &warnings(&cold);
     format!(
         "Batches of {BATCH} events about known people: `contact.identified`, or the mix. \"Cold\" tables were never analyzed, and\nautovacuum is off. Floor: bare multi-row inserts of the same events (ledger, client, timeline), a transaction a batch.\n\n{}{warnings}",
         comparison.tables()

@@ -16,8 +16,8 @@ use tests::{ApiKey, World, now};
 use tokio::runtime::Builder;
 use uuid::Uuid;
 
-/// The other agency's callers: many that ignore `Retry-After`, and as few as its regular load has.
-const CALLERS: [usize; 2] = [128, 8];
+/// The other agency's callers, which ignore `Retry-After`.
+const CALLERS: usize = 128;
 const EVENT: &str = "a single event";
 /// Requests of the quiet agency a second, which start at fixed times.
 const RATE: f64 = 20.0;
@@ -40,28 +40,25 @@ pub(crate) async fn run(options: &Options) -> String {
     let failed = Cell::new(0);
     let quiet = async |request| quiet_agency(&world, request, options.duration(), &failed).await;
     for _ in 0..options.rounds {
-        for callers in CALLERS {
-            for request in [EVENT, "POST /clients"] {
-                let load = async {
-                    // On a thread of their own, so that they delay the measured requests no more than another process.
-                    let others = Builder::new_multi_thread().worker_threads(1).enable_all().build();
-                    let others = others.expect("a runtime");
-                    for _ in 0..callers {
-                        others.spawn(send_without_pause(world.http().address(), greedy.clone()));
-                    }
-                    tokio::time::sleep(AHEAD).await;
-                    let stats = quiet(request).await;
-                    others.shutdown_background();
-                    world.until_depth("events", 0).await;
-                    stats
-                };
-                let label = format!("{request} beside {callers} callers");
-                comparison.measure(&label, &world, load, quiet(request)).await;
-            }
+        for request in [EVENT, "POST /clients"] {
+            let load = async {
+                // On a thread of their own, so that they delay the measured requests no more than another process.
+                let others = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+                let others = others.expect("a runtime");
+                for _ in 0..CALLERS {
+                    others.spawn(send_without_pause(world.http().address(), greedy.clone()));
+                }
+                tokio::time::sleep(AHEAD).await;
+                let stats = quiet(request).await;
+                others.shutdown_background();
+                world.until_depth("events", 0).await;
+                stats
+            };
+            comparison.measure(request, &world, load, quiet(request)).await;
         }
     }
     format!(
-        "A quiet agency sends {RATE} requests a second, while callers of another agency send batches of 100 events without\npause, and {AFTER_REFUSAL:?} after a refusal. Floor: the same requests with nobody else. The quiet agency's requests that\nfailed: {}. Batches of the others that were accepted: {}; refused with 503: {}.\n\n{}{}",
+        "A quiet agency sends {RATE} requests a second, while {CALLERS} callers of another agency send batches of 100 events without\npause, and {AFTER_REFUSAL:?} after a refusal. Floor: the same requests with nobody else. The quiet agency's requests that\nfailed: {}. Batches of the others that were accepted: {}; refused with 503: {}.\n\n{}{}",
         failed.get(),
         ACCEPTED.load(Ordering::Relaxed),
         REFUSED.load(Ordering::Relaxed),
