@@ -29,6 +29,7 @@
 #   services.sh stop-all DIR          every server in DIR and below it
 #   services.sh env DIR               prints the lines of the servers that run
 #   services.sh rabbitmqctl DIR ...   rabbitmqctl against this directory's broker
+#   services.sh evaluate DIR TEXT     expressions in the broker, as "rabbitmqctl eval" without a virtual machine for each
 #   services.sh free-port [COUNT]     prints free ports, one on each line
 #
 # Every command may be repeated and may run several times at once: a start returns when the server accepts
@@ -144,6 +145,11 @@ main() {
         broker_pid >/dev/null || fail "RabbitMQ of $DIR does not run"
         rabbitmq_environment
         exec "${environment[@]}" "$RABBITMQ_SCRIPTS/rabbitmqctl" "$@"
+        ;;
+    evaluate)
+        local environment
+        broker_pid >/dev/null || fail "RabbitMQ of $DIR does not run"
+        evaluate "$1"
         ;;
     *) fail_usage ;;
     esac

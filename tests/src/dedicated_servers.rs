@@ -82,16 +82,35 @@ impl Broker {
         self.control_output(arguments).await;
     }
 
-    /// Runs `rabbitmqctl` on it and returns what it prints.
+    /// Runs `rabbitmqctl` on it, which takes seconds of processor time, and returns what it prints.
     pub async fn control_output(&self, arguments: &[&str]) -> String {
-        self.try_control(arguments).await.unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// The same for a node that may not respond: what it prints, or what it says of its failure.
-    async fn try_control(&self, arguments: &[&str]) -> Result<String, String> {
         let directory = self.0.directory.to_string_lossy();
         let all = ["rabbitmqctl", &directory].into_iter().chain(arguments.iter().copied());
-        self.0.try_script(all.map(str::to_owned).collect()).await
+        self.0.script(all.map(str::to_owned).collect()).await
+    }
+
+    /// Evaluates Erlang expressions in it and returns the last one's value as text, or why there is none: a node may not respond.
+    async fn evaluate(&self, expressions: &str) -> Result<String, String> {
+        let directory = self.0.directory.to_string_lossy().into_owned();
+        let printed =
+            self.0.try_script(vec!["evaluate".to_owned(), directory, expressions.to_owned()]).await?;
+        let value = printed.trim().strip_prefix("{ok, ").and_then(|rest| rest.strip_suffix('}'));
+        value.map(str::to_owned).ok_or(printed)
+    }
+
+    /// Lets it block publishers, as it does when it uses more memory than it may.
+    pub async fn block_publishers(&self) {
+        self.allow_memory(1_000_000).await;
+    }
+
+    /// Ends that.
+    pub async fn unblock_publishers(&self) {
+        self.allow_memory(2_000_000_000).await;
+    }
+
+    async fn allow_memory(&self, bytes: u64) {
+        let allow = format!("vm_memory_monitor:set_vm_memory_high_watermark({{absolute, {bytes}}}).");
+        self.evaluate(&allow).await.expect("the broker responds");
     }
 }
 

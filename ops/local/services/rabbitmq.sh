@@ -274,10 +274,14 @@ end_epmd() {
 flush_metadata() {
     local environment
     broker_pid >/dev/null || return 0
-    rabbitmq_environment
-    echo 'mnesia:sync_log(), [dets:sync(Table) || Table <- dets:all()].' |
-        timeout 5 "${environment[@]}" erl_call -sname "$(node_name)" -e >/dev/null 2>&1 ||
+    evaluate 'mnesia:sync_log(), [dets:sync(Table) || Table <- dets:all()].' >/dev/null 2>&1 ||
         say "the broker's metadata could not be flushed, killing it anyway"
+}
+
+# evaluate TEXT: Erlang expressions in the broker, which prints `{ok, ...}` with the last one's value.
+evaluate() {
+    rabbitmq_environment
+    printf '%s\n' "$1" | timeout 20 "${environment[@]}" erl_call -sname "$(node_name)" -e
 }
 
 # stop_rabbitmq [fast|immediate]

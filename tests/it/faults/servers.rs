@@ -94,14 +94,14 @@ async fn responds_503_quickly_while_the_broker_blocks_publishers_and_recovers() 
     let broker = Broker::start().await;
     let world = World::with().on_broker(broker.url()).set("CONNECT_PUBLISH_TIMEOUT", "300ms").start().await;
     world.accept_with_retries(event("contact.identified").email("ana@example.com")).await;
-    broker.control(&["set_vm_memory_high_watermark", "absolute", "1MB"]).await;
+    broker.block_publishers().await;
     let begun = Instant::now();
     // Ingest must assume that the first message may have arrived; afterwards it knows that the broker blocks.
     let first = event("enquiry.submitted").email("ana@example.com");
     world.send(std::slice::from_ref(&first)).await.assert_error(503, "processing_timeout");
     assert!(begun.elapsed() < REFUSED_WITHIN, "{:?}", begun.elapsed());
     assert_eq!(refused_quickly(&world).await, "overloaded");
-    broker.control(&["set_vm_memory_high_watermark", "absolute", "2GB"]).await;
+    broker.unblock_publishers().await;
     eventually("it succeeds", MAX_WAIT, async || {
         match world.send(std::slice::from_ref(&first)).await.status {
             200 => Ok(()),

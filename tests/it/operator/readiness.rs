@@ -61,7 +61,7 @@ async fn a_program_whose_publishes_are_blocked_is_not_ready_and_keeps_working() 
     world.accept_with_retries(enquiry("ana@example.com")).await;
     world.end_workers().await;
     world.send(&[enquiry("bo@example.com")]).await.assert_error(503, "processing_timeout");
-    broker.control(&["set_vm_memory_high_watermark", "absolute", "1MB"]).await;
+    broker.block_publishers().await;
 
     let worker = Program::worker(world.settings()).await;
     until_failing_checks(&worker, &["publishing"]).await;
@@ -72,6 +72,6 @@ async fn a_program_whose_publishes_are_blocked_is_not_ready_and_keeps_working() 
     world.dispatchers[0].until_ready().await;
     receiver.wait_for(1).await;
 
-    broker.control(&["set_vm_memory_high_watermark", "absolute", "2GB"]).await;
+    broker.unblock_publishers().await;
     worker.until_ready().await;
 }

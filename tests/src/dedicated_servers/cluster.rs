@@ -43,27 +43,33 @@ impl BrokerCluster {
     /// new ones, because the node believes that they have another Erlang cookie. Clients still reach all nodes.
     pub async fn separate(&self, node: usize) {
         let separate = "[begin erlang:set_cookie(Peer, separated), erlang:disconnect_node(Peer) end || Peer <- nodes()].";
-        self.nodes[node].control(&["eval", separate]).await;
+        self.nodes[node].evaluate(separate).await.expect("the node responds");
     }
 
     /// Lets a separated node and the others reach each other again.
     pub async fn reunite(&self, node: usize) {
         for peer in (1..=NODES).filter(|number| *number != node + 1) {
             let reunite = format!("erlang:set_cookie('connect-{peer}@localhost', erlang:get_cookie()).");
-            self.nodes[node].control(&["eval", &reunite]).await;
+            self.nodes[node].evaluate(&reunite).await.expect("the node responds");
         }
     }
 
     /// Whether RabbitMQ runs on a node. It does not on one that paused itself.
     pub async fn is_running(&self, node: usize) -> Result<bool, String> {
-        Ok(self.nodes[node].try_control(&["eval", "rabbit:is_running()."]).await?.trim() == "true")
+        Ok(self.nodes[node].evaluate("rabbit:is_running().").await? == "true")
     }
 
     /// The queues that begin with `prefix`, as the node `asked` sees them. An error while it cannot say, because it waits for another.
     pub async fn queues(&self, asked: usize, prefix: &str) -> Result<Vec<ClusterQueue>, String> {
-        let columns = ["--silent", "--timeout", "20", "list_queues", "name", "leader", "members", "online"];
-        let output = self.nodes[asked].try_control(&columns).await?;
-        Ok(output.lines().filter(|line| line.starts_with(prefix)).map(ClusterQueue::parse).collect())
+        // A queue that is down has no lists of members.
+        let queues = "[case Items of
+                [{_, {_, _, queue, N}}, {_, L}, {_, M}, {_, O}] when is_list(M), is_list(O) ->
+                    {binary_to_atom(N), L, length(M), length(O)};
+                [{_, {_, _, queue, N}} | _] -> {binary_to_atom(N), down, 0, 0}
+            end || Items <- rabbit_amqqueue:info_all(<<\"/\">>, [name, leader, members, online])].";
+        let value = self.nodes[asked].evaluate(queues).await?;
+        let queues = value.split('{').skip(1).map(ClusterQueue::parse);
+        Ok(queues.filter(|queue| queue.name.starts_with(prefix)).collect())
     }
 }
 
@@ -91,11 +97,12 @@ pub struct ClusterQueue {
 }
 
 impl ClusterQueue {
-    /// A line of four columns; lists are in brackets.
-    fn parse(line: &str) -> Self {
-        let mut columns = line.split('\t').map(str::to_owned);
-        let mut next = || columns.next().unwrap_or_default();
-        let (name, leader, members, online) = (next(), next(), next(), next());
-        Self { name, leader, members: members.matches('@').count(), online: online.matches('@').count() }
+    /// From `'name', 'leader', members, online}`.
+    fn parse(tuple: &str) -> Self {
+        let mut items = tuple.split([',', '}']).map(|item| item.trim().trim_matches('\''));
+        let mut next = || items.next().unwrap_or_default();
+        let (name, leader) = (next().to_owned(), next().to_owned());
+        let mut number = || next().parse().expect("a number");
+        Self { name, leader, members: number(), online: number() }
     }
 }

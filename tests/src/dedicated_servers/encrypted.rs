@@ -84,7 +84,7 @@ impl Broker {
     pub async fn renew(&self, certificate: &Certificate, clients: Option<&Authority>) {
         self.write_tls_files(certificate, clients);
         // The broker would use the files' previous content for up to two minutes.
-        self.control(&["eval", "ssl:clear_pem_cache()."]).await;
+        self.evaluate("ssl:clear_pem_cache().").await.expect("the broker responds");
     }
 }
 
