@@ -8,8 +8,8 @@ use tests::event::batch;
 use tests::raw::RawConnection;
 use tests::{HttpClient, HttpRequest, HttpResponse, MAX_WAIT, World, event, eventually, text, until_equal};
 
-/// More requests than may wait to be published, of all callers.
-const MORE_THAN_MAY_WAIT: usize = 4_200;
+/// More requests than may wait to be published, of one tenant.
+const MORE_THAN_MAY_WAIT: usize = 1_100;
 /// How many of them are sent at once.
 const AT_ONCE: usize = 100;
 
