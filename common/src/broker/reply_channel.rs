@@ -5,7 +5,7 @@ use super::confirm_channel::{ConfirmChannel, is_in_queue};
 use super::connection::{Broker, Link};
 use super::mac::{MessageKeys, Purpose, SignedFields};
 use super::rpc::{CallError, PERSISTENT, RpcRequest, headers};
-use super::time_limit::in_time;
+use super::time_limit::{in_time, no_response};
 use super::topology::Queue;
 use crate::cpu_bound::run_cpu_bound;
 use crate::limited;
@@ -18,6 +18,7 @@ use lapin::types::{FieldTable, ShortString};
 use lapin::{BasicProperties, Confirmation, PublisherConfirm};
 use std::collections::HashMap;
 use std::fmt::Debug;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
@@ -36,7 +37,7 @@ const REPLY_TO: &str = "amq.rabbitmq.reply-to";
 /// Waits before a lost reply channel is opened again.
 const REOPEN_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(50));
 
-/// How often the reservations of abandoned messages are checked.
+/// How often the reservations of abandoned messages are checked, and whether the broker still confirms messages.
 const UNREPLIED_CHECK: Duration = Duration::from_secs(5);
 
 /// A reservation that lasts until a message is replied to, whether or not its caller still waits, such as a share of the
@@ -64,6 +65,16 @@ pub(super) struct ReplyChannel {
     queue: Queue,
     keys: MessageKeys,
     pending: Mutex<HashMap<Uuid, PendingReply>>,
+    confirms: Confirms,
+}
+
+/// The broker's confirms, as far as they are known.
+#[derive(Debug, Default)]
+struct Confirms {
+    /// How many have come.
+    received: AtomicU64,
+    /// Messages whose confirm is late.
+    late: AtomicUsize,
 }
 
 /// A message that has not been replied to.
@@ -136,8 +147,12 @@ impl ReplyChannel {
         let sent = timeout_at(confirm_by, self.send(queue, request)).await;
         let mut confirm = sent.map_err(|_| CallError::NoReply)?.map_err(|_| CallError::Unavailable)?;
         match timeout_at(confirm_by, &mut confirm).await {
-            Ok(confirmation) => check(&confirmation),
+            Ok(confirmation) => {
+                self.confirms.received.fetch_add(1, Ordering::Relaxed);
+                check(&confirmation)
+            }
             Err(_) => {
+                self.confirms.late.fetch_add(1, Ordering::Relaxed);
                 drop(tokio::spawn(Arc::clone(self).await_late_confirm(request.id, confirm)));
                 Err(CallError::NoReply)
             }
@@ -146,7 +161,10 @@ impl ReplyChannel {
 
     /// Drops the reservations of a message if the broker refuses it after all. Ends when the channel closes.
     async fn await_late_confirm(self: Arc<Self>, id: Uuid, confirm: PublisherConfirm) {
-        if check(&confirm.await) == Err(CallError::Refused) {
+        let confirmation = confirm.await;
+        self.confirms.late.fetch_sub(1, Ordering::Relaxed);
+        self.confirms.received.fetch_add(1, Ordering::Relaxed);
+        if check(&confirmation) == Err(CallError::Refused) {
             // Dropped outside of the lock, because a reservation may take a lock of its own.
             let refused = self.pending().remove(&id);
             drop(refused);
@@ -168,6 +186,12 @@ impl ReplyChannel {
             .with_reply_to(REPLY_TO.into())
             .with_headers(headers(request.meta, request.traceparent, mac));
         self.channel.publish(queue, request.body, properties).await
+    }
+
+    /// The number of confirms so far, if some are late and the broker does not say that it blocks publishers.
+    fn confirms_if_late(&self) -> Option<u64> {
+        let late = self.confirms.late.load(Ordering::Relaxed) > 0 && !self.link.connection.status().blocked();
+        late.then(|| self.confirms.received.load(Ordering::Relaxed))
     }
 
     /// Passes a reply to its call. A forged one is ignored, and the call continues to wait.
@@ -258,12 +282,19 @@ async fn serve(
         channel.channel().basic_consume(REPLY_TO.into(), "".into(), no_ack, FieldTable::default());
     let mut replies = in_time(consuming).await?;
     let (keys, pending) = (broker.keys().clone(), Mutex::default());
-    let reply_channel = Arc::new(ReplyChannel { channel, link, queue, keys, pending });
+    let confirms = Confirms::default();
+    let reply_channel = Arc::new(ReplyChannel { channel, link, queue, keys, pending, confirms });
     current.send_replace(Some(Arc::clone(&reply_channel)));
     // Concurrent with the replies, because it waits for the broker.
-    let mut dropping_unreplied = std::pin::pin!(async {
+    let mut until_stuck = std::pin::pin!(async {
+        let mut before = None;
         loop {
             tokio::time::sleep(UNREPLIED_CHECK).await;
+            let now = reply_channel.confirms_if_late();
+            if now.is_some() && now == before {
+                return;
+            }
+            before = now;
             reply_channel.drop_unreplied(broker).await;
         }
     });
@@ -274,7 +305,12 @@ async fn serve(
                 Some(reply) => reply_channel.resolve(reply?),
                 None => return Ok(()),
             },
-            () = &mut dropping_unreplied => {}
+            () = &mut until_stuck => {
+                // A node that its cluster has lost may take messages for a queue that it cannot reach. Another one is tried.
+                let link = Arc::clone(&reply_channel.link);
+                tokio::spawn(async move { in_time(link.connection.close(320, "no confirms".into())).await });
+                return Err(no_response());
+            }
         }
     }
 }

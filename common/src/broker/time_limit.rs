@@ -34,16 +34,17 @@ pub(super) async fn settle_delivery(
         // First the command: it says what was wrong with the channel.
         biased;
         done = in_time(command) => done.map(drop),
-        () = channel_closed => Err(closed()),
+        () = channel_closed => Err(no_response()),
     }
 }
 
 async fn within<T>(limit: Duration, command: impl Future<Output = lapin::Result<T>>) -> lapin::Result<T> {
     let _work = health::begin_work();
-    timeout(limit, command).await.unwrap_or_else(|_| Err(closed()))
+    timeout(limit, command).await.unwrap_or_else(|_| Err(no_response()))
 }
 
-fn closed() -> Error {
+/// The broker did not respond in time.
+pub(super) fn no_response() -> Error {
     ErrorKind::InvalidChannelState(ChannelState::Closed, "no response in time").into()
 }
 

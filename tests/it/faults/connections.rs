@@ -4,7 +4,7 @@ use super::refused_quickly;
 use crate::burst;
 use tests::event::batch;
 use tests::proxy::Proxy;
-use tests::{ApiKey, Connectctl, Program, TestDatabase, World, event};
+use tests::{ApiKey, Connectctl, MAX_WAIT, Program, TestDatabase, World, event, eventually};
 
 async fn cut_in_a_burst(which: impl Fn(&World) -> Vec<&Proxy>) {
     let world = World::with().through_proxies().set("CONNECT_REPLY_TIMEOUT", "3s").start().await;
@@ -17,6 +17,22 @@ async fn cut_in_a_burst(which: impl Fn(&World) -> Vec<&Proxy>) {
     .await;
     burst.assert_applied_once(&world).await;
     world.until_ready().await;
+}
+
+#[tokio::test]
+async fn ingest_leaves_a_connection_on_which_nothing_is_confirmed() {
+    let world =
+        World::with().through_proxies().heartbeat(600).workers(0).set("CONNECT_PUBLISH_TIMEOUT", "300ms");
+    let world = world.set("CONNECT_REPLY_TIMEOUT", "600ms").start().await;
+    world.proxies().broker.stall_half();
+    eventually("a message arrives", MAX_WAIT, async || {
+        world.send(&[event("contact.identified").email("ana@example.com")]).await;
+        match world.queues.depth("events").await {
+            0 => Err("none".to_owned()),
+            _ => Ok(()),
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
