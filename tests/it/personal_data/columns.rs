@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use tests::{TestDatabase, text};
 
 /// Tables whose rows of a person are exported and erased.
-const COVERED: [&str; 19] = [
+pub(super) const COVERED: [&str; 19] = [
     "account_contacts",
     "attempts",
     "client_credits",

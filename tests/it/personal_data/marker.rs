@@ -1,5 +1,6 @@
 //! A text that a person leaves in every place is gone from all of them after the erasure.
 
+use super::columns::COVERED;
 use super::{BEFORE, at, erase, export, tables_with};
 use crate::records::{patch, post_request};
 use serde_json::{Value, json};
@@ -10,33 +11,6 @@ use tests::{Event, MAX_WAIT, QueuedMessage, Receiver, World, event, eventually, 
 const MARKER: &str = "zq7marker";
 /// The email of the person, until the last write replaces it.
 const EMAIL: &str = "zq7marker@people.test";
-
-/// The tables in which the person leaves the text: all that have data of people.
-const MARKED: [&str; 21] = [
-    "account_contacts",
-    "attempts",
-    "clients",
-    "discoveries",
-    "event_ledger",
-    "former_identities",
-    "idempotency_keys",
-    "inbox_messages",
-    "invoices",
-    "itineraries",
-    "leads",
-    "outbox",
-    "proposals",
-    "replay_entries",
-    "timeline",
-    "traveller_profiles",
-    "travelers",
-    "trips",
-    "client_credits",
-    "notifications",
-    "deliveries",
-];
-/// Of these the tables whose rows hold ids only.
-const IDS_ONLY: [&str; 2] = ["notifications", "deliveries"];
 
 fn person(event_type: &str, number: u32) -> Event {
     let event = at(BEFORE, event(event_type)).id(&format!("{MARKER}-event-{number}"));
@@ -155,7 +129,8 @@ async fn nothing_of_an_erased_person_is_left_in_any_table_or_queue() {
     .await;
 
     let marked = tables_with(&world, MARKER).await;
-    let expected = MARKED.iter().filter(|table| !IDS_ONLY.contains(table));
+    // The rows of notifications hold ids only.
+    let expected = COVERED.into_iter().filter(|table| *table != "notifications").chain(["replay_entries"]);
     for table in expected {
         assert!(marked.iter().any(|marked| marked == table), "{table} has nothing of the person: {marked:?}");
     }
