@@ -82,7 +82,8 @@ pub(super) async fn create(
     let target = format!("{} as {}", identity.person.as_str(), identity.role.as_str());
     transact(client, async |tx| {
         store::console::remove_expired_links(tx, created_at).await?;
-        store::console::create_link(tx, &hash, (identity, method), created_at, expires_at).await?;
+        let create = store::console::CREATE_LINK;
+        store::console::add(tx, create, &hash, (identity, method), created_at, expires_at).await?;
         record(tx, actor, action, &target, identity.tenant).await
     })
     .await?;

@@ -65,7 +65,8 @@ pub(super) async fn insert_session(
     if let Some(replaced) = replaced {
         store::console::end_session(tx, &TokenHash::of(replaced)).await?;
     }
-    store::console::begin_session(tx, hash, (identity, method), now, now + SESSION_MAX).await?;
+    let begin = store::console::BEGIN;
+    store::console::add(tx, begin, hash, (identity, method), now, now + SESSION_MAX).await?;
     let target = format!("{} by {}", identity.role.as_str(), method.as_str());
     record(tx, &identity.actor(method), AuditAction::SignIn, &target, identity.tenant).await
 }

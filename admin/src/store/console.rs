@@ -5,13 +5,14 @@ use crate::identity::{FormResult, Role, SentForm, Session, SignInMethod, SignedI
 use crate::input::Name;
 use crate::{AdminError, Result};
 use chrono::{DateTime, Utc};
+use common::db::Sql;
 use common::model::TenantId;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, GenericClient, Row, Transaction};
 use uuid::Uuid;
 
 common::statements! {
-    const CREATE_LINK = "-- console_login_links.create
+    pub(crate) const CREATE_LINK = "-- console_login_links.create
     INSERT INTO console_login_links (token_hash, role, tenant_id, person, created_at, expires_at, method)
     VALUES ($1, $2, $3, $4, $5, $6, $7)";
 
@@ -29,7 +30,7 @@ common::statements! {
     const REMOVE_OF_PARTNERS = "-- console_login_links.remove_of_partners
     DELETE FROM console_login_links WHERE tenant_id = $1 AND method = 'partner-link'";
 
-    const BEGIN = "-- console_sessions.begin
+    pub(crate) const BEGIN = "-- console_sessions.begin
     INSERT INTO console_sessions (token_hash, role, tenant_id, person, created_at, last_used_at, expires_at, method)
     VALUES ($1, $2, $3, $4, $5, $5, $6, $7)";
 
@@ -85,8 +86,10 @@ common::statements! {
     DELETE FROM console_spent_sign_ins WHERE expires_at <= $1";
 }
 
-pub(crate) async fn create_link(
+/// Adds a link ([`CREATE_LINK`]) or begins a session ([`BEGIN`]), which expires at `expires_at`.
+pub(crate) async fn add(
     tx: &Transaction<'_>,
+    statement: Sql,
     hash: &TokenHash,
     (identity, method): (&SignedInIdentity, SignInMethod),
     created_at: DateTime<Utc>,
@@ -95,7 +98,7 @@ pub(crate) async fn create_link(
     let (role, tenant, person) =
         (identity.role.as_str(), stored_tenant(identity.tenant), identity.person.as_str());
     let (hash, method) = (hash.as_bytes(), method.as_str());
-    execute(tx, CREATE_LINK, &[&hash, &role, &tenant, &person, &created_at, &expires_at, &method]).await?;
+    execute(tx, statement, &[&hash, &role, &tenant, &person, &created_at, &expires_at, &method]).await?;
     Ok(())
 }
 
@@ -144,20 +147,6 @@ fn identity(row: &Row) -> Result<SignedInIdentity> {
         tenant: Some(row.try_get("tenant_id")?).filter(|id: &Uuid| !id.is_nil()).map(TenantId),
         person: Name::parse(row.try_get("person")?)?,
     })
-}
-
-pub(crate) async fn begin_session(
-    tx: &Transaction<'_>,
-    hash: &TokenHash,
-    (identity, method): (&SignedInIdentity, SignInMethod),
-    created_at: DateTime<Utc>,
-    expires_at: DateTime<Utc>,
-) -> Result<()> {
-    let (role, tenant, person) =
-        (identity.role.as_str(), stored_tenant(identity.tenant), identity.person.as_str());
-    let (hash, method) = (hash.as_bytes(), method.as_str());
-    execute(tx, BEGIN, &[&hash, &role, &tenant, &person, &created_at, &expires_at, &method]).await?;
-    Ok(())
 }
 
 /// The session that has not expired at `now` and was used after `idle_since`.
