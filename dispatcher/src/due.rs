@@ -86,7 +86,7 @@ struct Load {
 }
 
 /// What is due, and what is attempted.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct DueDeliveries {
     receivers: HashMap<Uuid, Receiver>,
     running: BTreeMap<u64, Running>,
@@ -134,19 +134,7 @@ impl Receiver {
 impl DueDeliveries {
     /// Nothing is due. At most `most` attempts are made at once.
     pub(crate) fn new(most: usize) -> Self {
-        Self {
-            receivers: HashMap::new(),
-            running: BTreeMap::new(),
-            loads: HashMap::new(),
-            load: Load::default(),
-            held: 0,
-            reading: 0,
-            turns: [Turns::default(), Turns::default()],
-            later: BTreeSet::new(),
-            to_read: VecDeque::new(),
-            most,
-            next_attempt: 0,
-        }
+        Self { most, ..Self::default() }
     }
 
     /// Notes that a delivery of the subscription, which this program does not have, is due at that time.
@@ -223,7 +211,7 @@ impl DueDeliveries {
         receiver.pace = if is_prompt { Pace::Prompt } else { Pace::Slow };
         receiver.limit = if has_responded { LIMIT_MAX.min(receiver.limit + 1) } else { 1 };
         let tenant = receiver.tenant;
-        self.unload(tenant, pace);
+        self.load(tenant, pace, -1);
         self.give_turn(subscription, now);
         self.read_ahead(subscription, now);
     }
@@ -237,7 +225,7 @@ impl DueDeliveries {
             self.held -= 1;
             if is_locked {
                 let tenant = receiver.tenant;
-                self.unload(tenant, Pace::Prompt);
+                self.load(tenant, Pace::Prompt, -1);
             }
         }
     }
@@ -248,7 +236,7 @@ impl DueDeliveries {
         if let Some(is_locked @ false) = receiver.held.get_mut(&number) {
             *is_locked = true;
             let tenant = receiver.tenant;
-            self.load(tenant, Pace::Prompt);
+            self.load(tenant, Pace::Prompt, 1);
         }
     }
 
@@ -307,7 +295,7 @@ impl DueDeliveries {
         let recorded = std::mem::take(&mut receiver.recorded);
         if let Some(pace) = receiver.reading.take() {
             let tenant = receiver.tenant;
-            self.unload(tenant, pace);
+            self.load(tenant, pace, -1);
         }
         for number in &recorded {
             self.release(read.subscription_id, *number);
@@ -379,7 +367,7 @@ impl DueDeliveries {
             receiver.running += 1;
             pace = receiver.pace;
         }
-        self.load(tenant, pace);
+        self.load(tenant, pace, 1);
         self.running.insert(attempt, Running { subscription, pace, began: now });
         Started { attempt, delivery }
     }
@@ -424,22 +412,18 @@ impl DueDeliveries {
         let Some(receiver) = self.receivers.get_mut(&subscription) else { return };
         let (tenant, pace) = (receiver.tenant, receiver.pace);
         receiver.reading = Some(pace);
-        self.load(tenant, pace);
+        self.load(tenant, pace, 1);
         self.to_read.push_back(subscription);
     }
 
-    fn load(&mut self, tenant: Uuid, pace: Pace) {
-        for load in [&mut self.load, self.loads.entry(tenant).or_default()] {
-            load.all += 1;
-            load.slow += usize::from(pace == Pace::Slow);
-        }
-    }
-
-    fn unload(&mut self, tenant: Uuid, pace: Pace) {
+    /// Counts one more attempt or read of the tenant, or one less.
+    fn load(&mut self, tenant: Uuid, pace: Pace, change: isize) {
         let own = self.loads.entry(tenant).or_default();
         for load in [&mut self.load, &mut *own] {
-            load.all -= 1;
-            load.slow -= usize::from(pace == Pace::Slow);
+            load.all = load.all.saturating_add_signed(change);
+            if pace == Pace::Slow {
+                load.slow = load.slow.saturating_add_signed(change);
+            }
         }
         if own.all == 0 {
             self.loads.remove(&tenant);

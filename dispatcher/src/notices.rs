@@ -1,7 +1,7 @@
 //! Notices of dead-lettered deliveries, for operators' tools and alerts. No delivery waits for them: while RabbitMQ does not take
 //! them they wait in the database.
 
-use crate::dispatch::OpenSlots;
+use crate::slots::Leases;
 use crate::store::{self, Notice};
 use common::broker::{Broker, OutgoingMessage, Publisher, Queue, dead_queue_name};
 use common::db::{Database, TxError};
@@ -29,7 +29,7 @@ pub(crate) struct NoticePublisher {
     pub broker: Broker,
     pub prefix: String,
     /// The slots whose deliveries this dispatcher sends.
-    pub open: watch::Receiver<OpenSlots>,
+    pub open: watch::Receiver<Leases>,
     /// Notified of dead-lettered deliveries.
     pub dead: Arc<Notify>,
 }
@@ -52,7 +52,7 @@ impl NoticePublisher {
 
     /// Publishes the next notices. Returns whether more may wait.
     async fn publish(&self, publisher: &mut Publisher, queue: &str) -> Result<bool, TxError> {
-        let slots: Vec<i16> = self.open.borrow().leases.iter().map(|lease| lease.slot).collect();
+        let slots: Vec<i16> = self.open.borrow().held.iter().map(|lease| lease.slot).collect();
         let notices = store::load_notices(&self.database, &slots).await?;
         if notices.is_empty() {
             return Ok(false);

@@ -35,12 +35,8 @@ pub(crate) static OUTAGE: Outage = Outage::new("record deliveries", "recording d
 const LOCKED_WAIT: Duration = Duration::from_millis(250);
 const OUTAGE_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(250));
 
-/// A result, and when its attempt ended.
-type Pending = (AttemptRecord, Instant);
-
-/// Where results are queued. The number of those that wait is limited by the number of deliveries that are held.
-#[derive(Clone, Debug)]
-pub(crate) struct RecordQueue(UnboundedSender<Pending>);
+/// A result, and when its attempt ended. The number of those that wait is limited by the number of deliveries that are held.
+pub(crate) type Pending = (AttemptRecord, Instant);
 
 /// Records results.
 pub(crate) struct Recorder {
@@ -54,23 +50,16 @@ pub(crate) struct Recorder {
     queue: WeakUnboundedSender<Pending>,
 }
 
-impl RecordQueue {
-    pub(crate) fn push(&self, record: AttemptRecord) {
-        // It cannot fail: the recorder outlives all attempts.
-        drop(self.0.send((record, Instant::now())));
-    }
-}
-
 impl Recorder {
     pub(crate) fn new(
         dispatcher: Uuid,
         database: Database,
         events: UnboundedSender<Event>,
         dead: Arc<Notify>,
-    ) -> (Self, RecordQueue) {
+    ) -> (Self, UnboundedSender<Pending>) {
         let (sender, results) = unbounded_channel();
         let queue = sender.downgrade();
-        (Self { dispatcher, database, events, dead, results, queue }, RecordQueue(sender))
+        (Self { dispatcher, database, events, dead, results, queue }, sender)
     }
 
     /// Records results until all senders are dropped.

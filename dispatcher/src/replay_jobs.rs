@@ -1,7 +1,8 @@
 //! Executes replay jobs: the holder of a tenant's slot replays its deliveries in batches, in the order of their ids and at the
 //! rate of the job. The next holder continues with what is stored.
 
-use crate::dispatch::{Event, OpenSlots};
+use crate::dispatch::Event;
+use crate::slots::Leases;
 use crate::store;
 use common::db::{Database, TxError};
 use common::limited;
@@ -24,7 +25,7 @@ const BATCH_INTERVAL: Duration = Duration::from_millis(200);
 pub(crate) struct ReplayJobs {
     pub database: Database,
     /// The slots of the tenants whose jobs are executed here.
-    pub open: watch::Receiver<OpenSlots>,
+    pub open: watch::Receiver<Leases>,
     pub events: UnboundedSender<Event>,
 }
 
@@ -43,7 +44,7 @@ impl ReplayJobs {
 
     /// Executes a batch of each of the next jobs after the `last` one. Returns the pause before the next step.
     async fn step(&self, last: &mut Uuid) -> Result<Duration, TxError> {
-        let slots: Vec<i16> = self.open.borrow().leases.iter().map(|lease| lease.slot).collect();
+        let slots: Vec<i16> = self.open.borrow().held.iter().map(|lease| lease.slot).collect();
         let (jobs, has_more) = store::load_open_jobs(&self.database, &slots, *last).await?;
         let mut pause = if jobs.is_empty() { POLL_INTERVAL } else { BATCH_INTERVAL };
         for job in jobs {

@@ -1,13 +1,13 @@
 //! The running dispatcher: its tasks, readiness, graceful shutdown.
 
-use crate::dispatch::{self, DispatchDependencies, OpenSlots};
+use crate::dispatch::{self, DispatchDependencies};
 use crate::gauges;
 use crate::notices::NoticePublisher;
 use crate::record::{self, Recorder};
 use crate::replay_jobs::ReplayJobs;
 use crate::send::{DeliverySender, Sender, SenderError, SenderSettings};
 use crate::settings::Settings;
-use crate::slots::{self, SlotHolder};
+use crate::slots::{self, Leases, SlotHolder};
 use common::broker::{Broker, Queue, QueueUse, observe_queues};
 use common::db::{Database, PoolSettings};
 use common::egress::EgressSettings;
@@ -63,7 +63,7 @@ impl Program for Settings {
         let verified = CancellationToken::new();
         let (dead, (events, received)) = (Arc::new(Notify::new()), unbounded_channel());
         let (give_up, given_up) = unbounded_channel();
-        let (open, opened) = watch::channel(OpenSlots { leases: Vec::new(), until: Instant::now() });
+        let (open, opened) = watch::channel(Leases { held: Vec::new(), until: Instant::now() });
         let (recorder, records) =
             Recorder::new(dispatcher, database.clone(), events.clone(), Arc::clone(&dead));
         let holder = SlotHolder { dispatcher, events: events.clone(), given_up, shutdown: shutdown.clone() };
@@ -79,12 +79,12 @@ impl Program for Settings {
             dispatcher,
             undurable: undurable.clone(),
             database: database.clone(),
-            sender: DeliverySender::new(sender, service.master_keys.clone(), self.webhooks.schedule),
+            sender: DeliverySender::new(sender, service.master_keys.clone(), self.schedule),
             records,
             events,
             give_up,
             open,
-            most: self.webhooks.concurrency,
+            most: self.concurrency,
         };
         let (url, is_verified, ending) =
             (service.database.direct_url.clone(), verified.clone(), shutdown.clone());
@@ -116,7 +116,7 @@ async fn watch_readiness(
     service: Service,
     pools: Vec<Database>,
     verified: CancellationToken,
-    opened: watch::Receiver<OpenSlots>,
+    opened: watch::Receiver<Leases>,
 ) {
     let mut ticks = ticks(READINESS_INTERVAL);
     loop {

@@ -14,16 +14,19 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30 * 86_400);
 /// Maximum number of concurrent attempts.
 const MOST_CONCURRENT: u32 = 5_000;
 
-/// Schedule and concurrency of webhooks.
-#[derive(Clone, Copy, Debug)]
-pub struct WebhookSettings {
+/// All settings that the dispatcher reads beside those of every service.
+#[derive(Clone, Debug)]
+pub struct Settings {
     /// When attempts are made (D26).
     pub schedule: Schedule,
     /// Most attempts at once (D28).
     pub(crate) concurrency: usize,
+    /// How an attempt is made.
+    pub sender: SenderSettings,
 }
 
-impl Section for WebhookSettings {
+impl Section for Settings {
+    /// Without those of [`SenderSettings`], which it reads as well.
     const VARIABLES: &'static [Variable] = variables! {
         "CONNECT_WEBHOOK_ATTEMPTS" => "6", "most attempts of a delivery, 1 to 100; after the last one it is dead-lettered";
         "CONNECT_WEBHOOK_BACKOFF_BASE" => "30s", "wait before the second attempt; each wait is twice the one before";
@@ -43,21 +46,6 @@ impl Section for WebhookSettings {
             base: env.get::<Self, _>("CONNECT_WEBHOOK_BACKOFF_BASE")?,
             cap,
         };
-        Ok(Self { schedule, concurrency })
-    }
-}
-
-/// All settings that the dispatcher reads beside those of every service.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    pub(crate) webhooks: WebhookSettings,
-    pub(crate) sender: SenderSettings,
-}
-
-impl Section for Settings {
-    const VARIABLES: &'static [Variable] = WebhookSettings::VARIABLES;
-
-    fn from_env(env: &Environment) -> Result<Self, SettingError> {
-        Ok(Self { webhooks: WebhookSettings::from_env(env)?, sender: SenderSettings::from_env(env)? })
+        Ok(Self { schedule, concurrency, sender: SenderSettings::from_env(env)? })
     }
 }

@@ -39,14 +39,12 @@ const SESSION_SETUP: &str = "
     LISTEN connect_deliveries;
     LISTEN connect_slots";
 
-/// The leases that this dispatcher holds.
+/// Leases that this dispatcher holds.
 #[derive(Clone, Debug)]
 pub(crate) struct Leases {
     pub held: Vec<Lease>,
     /// Until when they are certain.
     pub until: Instant,
-    /// How many of them exceed its share.
-    pub excess: usize,
 }
 
 /// Renews, takes and gives up leases.
@@ -102,13 +100,13 @@ impl SlotHolder {
     async fn renew(&self, session: &DatabaseSession) -> Result<(), TxError> {
         let until = Instant::now() + TRUSTED;
         let (mut held, dispatchers) = slots::renew(session, self.dispatcher).await?;
-        if self.shutdown.is_cancelled() {
+        let share = if self.shutdown.is_cancelled() {
             // The others share all slots from now on, while those whose attempts are under way are still renewed.
             slots::leave(session, self.dispatcher).await?;
-            self.tell(held, 0, until);
-            return Ok(());
-        }
-        let share = SLOTS.div_ceil(dispatchers);
+            held.len()
+        } else {
+            SLOTS.div_ceil(dispatchers)
+        };
         if held.len() < share {
             let taken = slots::take(session, self.dispatcher, share - held.len()).await?;
             if !taken.is_empty() {
@@ -117,13 +115,9 @@ impl SlotHolder {
             held.extend(taken);
         }
         let excess = held.len().saturating_sub(share);
-        self.tell(held, excess, until);
-        Ok(())
-    }
-
-    fn tell(&self, held: Vec<Lease>, excess: usize, until: Instant) {
         show(held.len(), excess);
-        drop(self.events.send(Event::Leases(Leases { held, until, excess })));
+        drop(self.events.send(Event::Renewed(Leases { held, until }, excess)));
+        Ok(())
     }
 
     fn wake(&self, outbox: u64, deliveries: bool) {

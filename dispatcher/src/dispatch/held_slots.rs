@@ -52,11 +52,12 @@ impl HeldSlots {
         self.slots.get(&slot).filter(|held| !held.is_closing).map(|held| Lease { slot, epoch: held.epoch })
     }
 
-    /// Takes over what a renewal says. `deliveries` are those under way in each slot: of slots that exceed this dispatcher's share
-    /// the ones with the fewest are closed. Nothing new is opened while `is_draining`.
+    /// Takes over what a renewal says. `deliveries` are those under way in each slot: of the slots, `excess` are closed that have
+    /// the fewest. Nothing new is opened while `is_draining`.
     pub(super) fn renew(
         &mut self,
         leases: Leases,
+        excess: usize,
         deliveries: &HashMap<i16, usize>,
         is_draining: bool,
     ) -> Renewal {
@@ -72,7 +73,7 @@ impl HeldSlots {
             self.slots.entry(slot).or_insert(HeldSlot { epoch, is_closing: is_draining });
         }
         if !is_draining {
-            self.close_excess(leases.excess, deliveries);
+            self.close_excess(excess, deliveries);
         }
         let opened =
             self.open().into_iter().filter(|lease| !before.contains(lease)).map(|lease| bit(lease.slot));
@@ -121,28 +122,28 @@ impl HeldSlots {
 mod tests {
     use super::*;
 
-    fn leases(held: &[(i16, i64)], excess: usize) -> Leases {
+    fn leases(held: &[(i16, i64)]) -> Leases {
         let held = held.iter().map(|&(slot, epoch)| Lease { slot, epoch }).collect();
-        Leases { held, until: Instant::now(), excess }
+        Leases { held, until: Instant::now() }
     }
 
     #[test]
     fn slots_open_with_their_lease_and_close_once_nothing_is_under_way() {
         let mut slots = HeldSlots::new(Instant::now());
         let busy = HashMap::from([(1, 5)]);
-        let renewal = slots.renew(leases(&[(1, 7), (2, 1), (3, 1)], 0), &busy, false);
+        let renewal = slots.renew(leases(&[(1, 7), (2, 1), (3, 1)]), 0, &busy, false);
         assert_eq!((renewal.opened, renewal.lost), (0b1110, 0));
-        let renewal = slots.renew(leases(&[(1, 7), (2, 1), (3, 1)], 2), &busy, false);
+        let renewal = slots.renew(leases(&[(1, 7), (2, 1), (3, 1)]), 2, &busy, false);
         assert_eq!(renewal.opened, 0);
         assert_eq!(slots.open(), [Lease { slot: 1, epoch: 7 }], "the slot with most deliveries stays");
         assert_eq!(slots.give_up(|| HashMap::from([(1, 5), (3, 1)])), [Lease { slot: 2, epoch: 1 }]);
         // Others end meanwhile, so that the third slot is not in excess any more, and this program is late for the first one.
-        let renewal = slots.renew(leases(&[(1, 9), (2, 1), (3, 1)], 0), &busy, false);
+        let renewal = slots.renew(leases(&[(1, 9), (2, 1), (3, 1)]), 0, &busy, false);
         assert_eq!((renewal.opened, renewal.lost), (0b1010, 1));
         assert_eq!(renewal.given_up, [Lease { slot: 2, epoch: 1 }], "it is still reported as held");
         assert_eq!(slots.open_slot(1), Some(Lease { slot: 1, epoch: 9 }));
         slots.close_all();
-        assert_eq!(slots.renew(leases(&[(1, 9), (3, 1), (4, 1)], 0), &busy, true).opened, 0);
+        assert_eq!(slots.renew(leases(&[(1, 9), (3, 1), (4, 1)]), 0, &busy, true).opened, 0);
         assert_eq!((slots.open().len(), slots.give_up(HashMap::new).len(), slots.is_empty()), (0, 3, true));
     }
 }

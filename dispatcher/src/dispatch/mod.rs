@@ -7,7 +7,7 @@ mod held_slots;
 
 use crate::due::{DueDeliveries, Started};
 use crate::outbox::OutboxTurns;
-use crate::record::RecordQueue;
+use crate::record::Pending;
 use crate::send::DeliverySender;
 use crate::slots::Leases;
 use crate::store::{self, AttemptRecord, Delivery, DueSubscription, FanOutRound, LEFT, Lease, Read};
@@ -58,8 +58,8 @@ pub(crate) enum Event {
         outbox: u64,
         deliveries: bool,
     },
-    /// Leases were renewed.
-    Leases(Leases),
+    /// Leases were renewed, of which so many exceed this dispatcher's share.
+    Renewed(Leases, usize),
     /// A round ended, of these leases.
     FannedOut(Vec<Lease>, Result<FanOutRound, TxError>),
     /// Subscriptions were read, when these leases were held.
@@ -82,21 +82,13 @@ pub(crate) struct DispatchDependencies {
     pub undurable: Database,
     pub database: Database,
     pub sender: DeliverySender,
-    pub records: RecordQueue,
+    pub records: UnboundedSender<Pending>,
     pub events: UnboundedSender<Event>,
     pub give_up: UnboundedSender<Vec<Lease>>,
     /// The slots that are worked for, for tasks beside the loop.
-    pub open: watch::Sender<OpenSlots>,
+    pub open: watch::Sender<Leases>,
     /// Most attempts at once.
     pub most: usize,
-}
-
-/// The slots that are worked for.
-#[derive(Clone, Debug)]
-pub(crate) struct OpenSlots {
-    pub leases: Vec<Lease>,
-    /// Until when they are certain.
-    pub until: Instant,
 }
 
 struct Dispatch {
@@ -211,7 +203,7 @@ impl Dispatch {
                     self.look_again(now);
                 }
             }
-            Event::Leases(leases) => self.renewed(leases, now),
+            Event::Renewed(leases, excess) => self.renewed(leases, excess, now),
             Event::FannedOut(leases, round) => self.fanned_out(&leases, round, now),
             Event::Read(leases, reads, due) => self.read(&leases, &reads, due, now),
             Event::Looked(found) => self.looked(found, now),
@@ -386,8 +378,8 @@ impl Dispatch {
             (self.of.sender.clone(), self.of.records.clone(), self.of.events.clone());
         drop(common::critical_task::spawn("attempt", async move {
             let (record, has_responded) = sender.attempt(delivery, lease).await;
-            // The record comes first, so that a drain that sees no attempt sees its record.
-            records.push(record);
+            // The record comes first, so that a drain that sees no attempt sees its record. The recorder outlives all attempts.
+            drop(records.send((record, Instant::now())));
             drop(events.send(Event::Ended(attempt, has_responded)));
         }));
     }
@@ -443,8 +435,9 @@ impl Dispatch {
         }
     }
 
-    fn renewed(&mut self, leases: Leases, now: Instant) {
-        let renewal = self.slots.renew(leases, &self.due.held_by_slot(), self.shutdown.is_cancelled());
+    fn renewed(&mut self, leases: Leases, excess: usize, now: Instant) {
+        let is_draining = self.shutdown.is_cancelled();
+        let renewal = self.slots.renew(leases, excess, &self.due.held_by_slot(), is_draining);
         if renewal.lost > 0 {
             let lost = renewal.lost;
             tracing::warn!(
@@ -463,9 +456,9 @@ impl Dispatch {
     }
 
     fn slots_changed(&mut self) {
-        let leases = self.slots.open();
-        self.due.close(|slot| leases.iter().any(|lease| lease.slot == slot));
-        self.of.open.send_replace(OpenSlots { leases, until: self.slots.until });
+        let held = self.slots.open();
+        self.due.close(|slot| held.iter().any(|lease| lease.slot == slot));
+        self.of.open.send_replace(Leases { held, until: self.slots.until });
     }
 
     fn beside(&self, work: impl Future<Output = Event> + Send + 'static) {

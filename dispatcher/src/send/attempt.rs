@@ -30,66 +30,36 @@ impl Attempt {
     }
 }
 
-/// How an attempt ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
-    /// A 2xx (Delivery rules 1).
-    Delivered,
-    /// A 3xx, which is not followed (D26).
-    Redirect,
-    /// A 4xx.
-    ClientError,
-    /// A 5xx.
-    ServerError,
-    /// A status of no other class, such as 101.
-    OtherStatus,
-    /// No status in time.
-    Timeout,
-    /// The host name has no address, or its resolution failed.
-    NotResolved,
-    /// The URL or one of its addresses is not public (D27). No connection was made.
-    AddressRefused,
-    /// No address accepted the connection.
-    ConnectFailed,
-    /// The TLS handshake failed, or the certificate is not valid.
-    TlsFailed,
-    /// The connection was lost before a status, or the response is not HTTP.
-    ConnectionLost,
+common::named! {
+    /// How an attempt ended. Names are values of the label `outcome` of the metrics.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Outcome {
+        /// A 2xx (Delivery rules 1).
+        Delivered = "delivered",
+        /// A 3xx, which is not followed (D26).
+        Redirect = "redirect",
+        /// A 4xx.
+        ClientError = "client_error",
+        /// A 5xx.
+        ServerError = "server_error",
+        /// A status of no other class, such as 101.
+        OtherStatus = "other_status",
+        /// No status in time.
+        Timeout = "timeout",
+        /// The host name has no address, or its resolution failed.
+        NotResolved = "not_resolved",
+        /// The URL or one of its addresses is not public (D27). No connection was made.
+        AddressRefused = "address_refused",
+        /// No address accepted the connection.
+        ConnectFailed = "connect_failed",
+        /// The TLS handshake failed, or the certificate is not valid.
+        TlsFailed = "tls_failed",
+        /// The connection was lost before a status, or the response is not HTTP.
+        ConnectionLost = "connection_lost",
+    }
 }
 
 impl Outcome {
-    /// Each outcome once.
-    pub const ALL: [Self; 11] = [
-        Self::Delivered,
-        Self::Redirect,
-        Self::ClientError,
-        Self::ServerError,
-        Self::OtherStatus,
-        Self::Timeout,
-        Self::NotResolved,
-        Self::AddressRefused,
-        Self::ConnectFailed,
-        Self::TlsFailed,
-        Self::ConnectionLost,
-    ];
-
-    /// Value of the label `outcome` of the metrics.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Delivered => "delivered",
-            Self::Redirect => "redirect",
-            Self::ClientError => "client_error",
-            Self::ServerError => "server_error",
-            Self::OtherStatus => "other_status",
-            Self::Timeout => "timeout",
-            Self::NotResolved => "not_resolved",
-            Self::AddressRefused => "address_refused",
-            Self::ConnectFailed => "connect_failed",
-            Self::TlsFailed => "tls_failed",
-            Self::ConnectionLost => "connection_lost",
-        }
-    }
-
     /// Whether the receiver accepted the webhook.
     pub const fn is_delivered(self) -> bool {
         matches!(self, Self::Delivered)

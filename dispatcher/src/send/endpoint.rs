@@ -50,19 +50,15 @@ impl Endpoints {
         endpoint
     }
 
-    /// `None` when it cannot be decrypted or parsed.
-    fn url(&self, delivery: &Delivery) -> Option<ReceiverUrl> {
-        let binding = subscription_url_binding(TenantId(delivery.tenant_id), delivery.subscription_id);
-        ReceiverUrl::parse(self.masters.open(&delivery.target.url_sealed, &binding).ok()?.reveal()).ok()
-    }
-
     fn decrypt(&self, delivery: &Delivery) -> Endpoint {
-        let binding = subscription_binding(TenantId(delivery.tenant_id), delivery.subscription_id);
-        let open = |sealed: &Vec<u8>| self.masters.open(sealed, &binding).ok();
+        let Delivery { tenant_id, subscription_id, target, .. } = delivery;
+        let open = |sealed: &[u8], binding: &str| self.masters.open(sealed, binding).ok();
+        let url = open(&target.url_sealed, &subscription_url_binding(TenantId(*tenant_id), *subscription_id));
+        let binding = subscription_binding(TenantId(*tenant_id), *subscription_id);
         Endpoint {
-            target: delivery.target.clone(),
-            url: self.url(delivery),
-            secrets: delivery.target.sealed.iter().map(open).collect(),
+            target: target.clone(),
+            url: url.and_then(|url| ReceiverUrl::parse(url.reveal()).ok()),
+            secrets: target.sealed.iter().map(|sealed| open(sealed, &binding)).collect(),
         }
     }
 }

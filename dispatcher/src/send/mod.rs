@@ -35,7 +35,6 @@ use hyper::http::Extensions;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use response::BodyDrain;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
@@ -72,23 +71,17 @@ pub(crate) struct WebhookRequest<'a> {
 pub(crate) struct Sender {
     client: Client<Connector, Full<Bytes>>,
     timeout: Duration,
-    drain: BodyDrain,
 }
 
-/// The status that the connection of a request has read, whatever became of the response's head.
-#[derive(Debug, Default)]
-struct ExchangeStatus(Option<CaptureConnection>);
-
-impl ExchangeStatus {
-    /// The status, which the connection forgets: it must not count for the next request.
-    fn take(&self) -> Option<u16> {
-        let mut extras = Extensions::new();
-        self.0.as_ref()?.connection_metadata().as_ref()?.get_extras(&mut extras);
-        let seen = extras.get::<SeenStatus>()?;
-        let status = seen.get();
-        seen.clear();
-        status
-    }
+/// The status that the connection of a request has read, whatever became of the response's head. The connection forgets it: it must
+/// not count for the next request.
+fn take_status(connection: &CaptureConnection) -> Option<u16> {
+    let mut extras = Extensions::new();
+    connection.connection_metadata().as_ref()?.get_extras(&mut extras);
+    let seen = extras.get::<SeenStatus>()?;
+    let status = seen.get();
+    seen.clear();
+    status
 }
 
 impl Sender {
@@ -114,13 +107,13 @@ impl Sender {
             // Only Retry-After is used, so an invalid other header must not fail the attempt.
             .http1_ignore_invalid_headers_in_responses(true)
             .build(connector);
-        Ok(Self { client, timeout: settings.timeout, drain: BodyDrain::default() })
+        Ok(Self { client, timeout: settings.timeout })
     }
 
     /// Makes one attempt, within the timeout. If it is canceled the receiver may have received it.
     pub(crate) async fn send(&self, webhook: &WebhookRequest<'_>) -> Attempt {
         let begun = Instant::now();
-        let mut seen = ExchangeStatus::default();
+        let mut seen = None;
         let failed = match timeout(self.timeout, self.exchange(webhook, &mut seen)).await {
             Ok(Ok(response)) => return self.classify(response, begun, webhook.now).await,
             Ok(Err(failed)) => failed,
@@ -129,7 +122,7 @@ impl Sender {
             }
         };
         let duration = begun.elapsed();
-        match seen.take() {
+        match seen.as_ref().and_then(take_status) {
             Some(status) => {
                 let outcome = Outcome::of_status(status);
                 Attempt { outcome, status: Some(status), error: None, duration, ..failed }
@@ -143,17 +136,17 @@ impl Sender {
     async fn exchange(
         &self,
         webhook: &WebhookRequest<'_>,
-        seen: &mut ExchangeStatus,
+        seen: &mut Option<CaptureConnection>,
     ) -> Result<Response<Incoming>, Attempt> {
         let mut idle_left = IDLE_PER_RECEIVER;
         loop {
             let mut request = outgoing::request(webhook).map_err(|error| {
                 Attempt::without_status(Outcome::AddressRefused, &format!("url is not valid: {error}"))
             })?;
-            *seen = ExchangeStatus(Some(capture_connection(&mut request)));
+            let connection = seen.insert(capture_connection(&mut request));
             match self.client.request(request).await {
                 Ok(response) => {
-                    seen.take();
+                    take_status(connection);
                     return Ok(response);
                 }
                 Err(error) if idle_left > 0 && failure::is_not_begun(&error) => idle_left -= 1,
@@ -167,7 +160,7 @@ impl Sender {
         let (head, body) = response.into_parts();
         let outcome = Outcome::of_status(head.status.as_u16());
         let kept = if outcome.is_delivered() {
-            self.drain.take(body);
+            response::discard(body);
             None
         } else {
             response::excerpt(body, self.timeout.saturating_sub(duration)).await

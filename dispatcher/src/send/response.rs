@@ -3,7 +3,6 @@
 use futures_util::FutureExt as _;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -17,34 +16,25 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of bodies of delivered webhooks that are read at once.
 const CONCURRENT_BODIES_MAX: usize = 256;
 
-/// Reads and discards the bodies of accepted webhooks, so that their connections can be reused.
-#[derive(Clone, Debug)]
-pub(super) struct BodyDrain(Arc<Semaphore>);
+/// Those that are read now.
+static BODIES: Semaphore = Semaphore::const_new(CONCURRENT_BODIES_MAX);
 
-impl Default for BodyDrain {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(CONCURRENT_BODIES_MAX)))
+/// Reads and discards the body of an accepted webhook in the background, so that its connection can be reused.
+pub(super) fn discard(mut body: Incoming) {
+    let is_short = body.size_hint().lower() <= READ as u64;
+    // Most bodies are empty or arrive together with the status.
+    if body.is_end_stream() || !is_short {
+        return;
     }
-}
-
-impl BodyDrain {
-    /// Discards a body in the background.
-    pub(super) fn take(&self, mut body: Incoming) {
-        let is_short = body.size_hint().lower() <= READ as u64;
-        // Most bodies are empty or arrive together with the status.
-        if body.is_end_stream() || !is_short {
-            return;
-        }
-        let mut kept = Excerpt::default();
-        if kept.read(&mut body).now_or_never().is_some() {
-            return;
-        }
-        if let Ok(permit) = Arc::clone(&self.0).try_acquire_owned() {
-            tokio::spawn(async move {
-                let _permit = permit;
-                drop(timeout(BODY_TIMEOUT, kept.read(&mut body)).await);
-            });
-        }
+    let mut kept = Excerpt::default();
+    if kept.read(&mut body).now_or_never().is_some() {
+        return;
+    }
+    if let Ok(permit) = BODIES.try_acquire() {
+        tokio::spawn(async move {
+            let _permit = permit;
+            drop(timeout(BODY_TIMEOUT, kept.read(&mut body)).await);
+        });
     }
 }
 

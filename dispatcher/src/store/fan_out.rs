@@ -5,7 +5,6 @@ use common::db::{Database, TxError};
 use common::limited;
 use common::log_limit::LogLimit;
 use std::collections::BTreeMap;
-use tokio_postgres::Row;
 use uuid::Uuid;
 
 /// Tenants of a slot whose turn it is in one round.
@@ -220,7 +219,12 @@ pub(crate) async fn fan_out(
         match row.try_get(16)? {
             None if row.try_get(17)? => deliveries.push(Delivery::read(&row)?),
             None => left.push((row.try_get(0)?, row.try_get(1)?)),
-            Some(slot) => turns.entry(slot).or_default().push(tenant_turn(&row)?),
+            Some(slot) => turns.entry(slot).or_default().push(TenantTurn {
+                tenant: row.try_get(0)?,
+                is_served: row.try_get(17)?,
+                is_last: row.try_get(18)?,
+                unused: row.try_get(19)?,
+            }),
         }
     }
     deliveries.sort_unstable_by_key(|delivery| delivery.number);
@@ -228,15 +232,6 @@ pub(crate) async fn fan_out(
         slot_turn(lease.slot, *after, turns.remove(&lease.slot).unwrap_or_default())
     };
     Ok(FanOutRound { turns: slots.iter().map(turn).collect(), deliveries, left })
-}
-
-fn tenant_turn(row: &Row) -> Result<TenantTurn, tokio_postgres::Error> {
-    Ok(TenantTurn {
-        tenant: row.try_get(0)?,
-        is_served: row.try_get(17)?,
-        is_last: row.try_get(18)?,
-        unused: row.try_get(19)?,
-    })
 }
 
 fn slot_turn(slot: i16, after: Uuid, mut tenants: Vec<TenantTurn>) -> SlotTurn {

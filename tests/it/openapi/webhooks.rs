@@ -3,8 +3,7 @@
 use super::{OPENAPI, get};
 use crate::advisor::act;
 use common::settings::{Environment, Section};
-use dispatcher::send::SenderSettings;
-use dispatcher::settings::WebhookSettings;
+use dispatcher::settings::Settings;
 use serde_json::{Value, json};
 use tests::api_description::{closed, resolved, validator};
 use tests::{Receiver, UNREACHED_RECEIVER, World, event, text};
@@ -109,12 +108,11 @@ async fn a_delivery_has_exactly_the_documented_headers() {
 fn the_documented_schedule_matches_the_dispatchers_defaults() {
     let document: Value = serde_json::from_str(ingest::docs::OPENAPI).expect("JSON");
     let nothing_set = Environment::from_pairs(&[]);
-    let schedule = WebhookSettings::from_env(&nothing_set).expect("defaults").schedule;
-    let timeout = SenderSettings::from_env(&nothing_set).expect("defaults").timeout.as_secs();
+    let Settings { schedule, sender, .. } = Settings::from_env(&nothing_set).expect("defaults");
     let wait = |made: u16| (schedule.base.as_secs() << made).min(schedule.cap.as_secs()).to_string();
     let waits: Vec<String> = (0..schedule.attempts - 1).map(wait).collect();
     for said in [
-        format!("within {timeout} seconds"),
+        format!("within {} seconds", sender.timeout.as_secs()),
         format!("There are {} attempts, with waits of {} seconds", schedule.attempts, waits.join(", ")),
         format!("up to {} minutes", schedule.cap.as_secs() / 60),
     ] {
