@@ -35,8 +35,8 @@ pub(crate) async fn observe(database: Database, shutdown: CancellationToken) {
 /// Counts are exact below 2^53.
 #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
 async fn refresh(database: &Database) -> Result<(), TxError> {
-    let [(outbox, outbox_oldest), (due, oldest_due), (pending, _), (dead, _)] =
-        store::count(database).await?;
+    let [(outbox, outbox_oldest), (pending, _), (dead, _)] = store::count(database).await?;
+    let (due, oldest_due) = store::count_due(database).await?;
     metrics::gauge!(OUTBOX_PENDING).set(outbox as f64);
     metrics::gauge!(OUTBOX_OLDEST).set(outbox_oldest);
     metrics::gauge!(WEBHOOK_DUE).set(due as f64);

@@ -15,7 +15,7 @@ pub(crate) mod slots;
 pub(crate) use deliveries::{Notice, drop_pending, load_notices, mark_noticed};
 pub(crate) use due::{DueSubscription, Read, load_due, look};
 pub(crate) use fan_out::{FanOutRound, LEFT, SlotTurn, fan_out};
-pub(crate) use gauges::count;
+pub(crate) use gauges::{count, count_due};
 pub(crate) use record::{AttemptRecord, record};
 pub(crate) use replay_jobs::{load_open_jobs, replay_batch};
 

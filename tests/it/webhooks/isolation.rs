@@ -137,6 +137,14 @@ async fn thousands_of_unresponsive_receivers_with_more_added_delay_no_new_one_of
     outbound.until_deliveries("delivered", 3).await;
     outbound.until_deliveries("pending", 2 * 5_000 + 5_200 + 5_400 + 5_600).await;
     outbound.assert_numbers_have_no_holes().await;
+    // The gauges know all subscriptions: the oldest delivery is one of the first one, and one is not due.
+    let old = "UPDATE deliveries SET next_attempt_at = now() + interval '1 hour' * (2 * number - 3)
+        WHERE number <= 2 AND subscription_id =
+            (SELECT subscription_id FROM deliveries WHERE state = 'pending' ORDER BY slot, subscription_id LIMIT 1)";
+    outbound.world.database.execute(old).await;
+    outbound.until_metric("connect_webhook_due", &[], 26_199.0).await;
+    let oldest = outbound.world.dispatchers[0].metrics().await.sum("connect_webhook_oldest_due_seconds", &[]);
+    assert!(oldest >= 3_600.0, "{oldest}");
 }
 
 /// `make test` says at its end when this is not tested: only root may replace `/etc/resolv.conf` and listen on port 53.
