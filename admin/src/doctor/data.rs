@@ -1,10 +1,12 @@
-//! The schema, the values that are sealed under the master key, rows that expired, and requests that got no reply in time.
+//! The schema, the values that are sealed under the master key, rows that expired, requests that got no reply in time, and webhooks
+//! that are not sent.
 
 use super::Finding;
-use crate::{AdminError, Result, overview, sealed_values};
+use crate::{AdminError, Result, overview, sealed_values, store};
 use chrono::TimeDelta;
 use common::clock;
 use common::db::{MasterKeyState, missing_migrations, read_master_key_state};
+use common::model::SLOTS;
 use common::retention::RULES;
 use common::sealed::{MasterKeyRole, MasterKeys};
 use common::settings::RetentionSettings;
@@ -96,14 +98,9 @@ pub(super) async fn retention(client: &Client, settings: &RetentionSettings) -> 
     Ok(findings)
 }
 
-/// Requests of the last minutes that got 503 `processing_timeout`. A database without the schema has a finding of its own.
+/// Requests of the last minutes that got 503 `processing_timeout`.
 pub(super) async fn requests(client: &Client) -> Result<Vec<Finding>> {
-    let hour = match overview::last_hour(client, None).await {
-        Ok(hour) => hour,
-        Err(error) if lacks_schema(&error) => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
-    let finding = overview::timed_out_requests(&hour).map(|text| {
+    let finding = overview::timed_out_requests(&overview::last_hour(client, None).await?).map(|text| {
         Finding::warning(
             text,
             format!(
@@ -116,7 +113,37 @@ pub(super) async fn requests(client: &Client) -> Result<Vec<Finding>> {
     Ok(finding.into_iter().collect())
 }
 
-fn lacks_schema(error: &AdminError) -> bool {
-    let AdminError::Database(error) = error else { return false };
-    error.code().is_some_and(|code| [SqlState::UNDEFINED_TABLE, SqlState::UNDEFINED_COLUMN].contains(code))
+/// Deliveries are late if they have been due for so long, in seconds: longer than for the alert `ConnectWebhooksLate`.
+const LATE_DELIVERY: f64 = 300.0;
+
+/// Slots without a dispatcher, and deliveries that are due and not sent although there is one.
+pub(super) async fn webhooks(client: &Client) -> Result<Vec<Finding>> {
+    let (held, due) = store::activity::held_slots(client).await?;
+    let mut findings = Vec::new();
+    let free = SLOTS as i64 - held;
+    if free > 0 {
+        findings.push(Finding::error(
+            format!("no dispatcher holds {free} of the {SLOTS} slots: webhooks of their tenants are not sent"),
+            "Start a dispatcher; if one runs, read its /readyz and its log; see the runbook, ConnectSlotsWithoutDispatcher",
+        ));
+    }
+    if let Some(seconds) = due.filter(|seconds| *seconds > LATE_DELIVERY) {
+        findings.push(Finding::warning(
+            format!("a webhook has been due for {:.0} minutes and was not sent, although a dispatcher holds its slot", seconds / 60.0),
+            "Look for receivers that get more than they take with connectctl delivery summary, and at the dispatchers' logs; see the runbook, ConnectWebhooksLate",
+        ));
+    }
+    Ok(findings)
+}
+
+/// The findings of a check of tables. A database that lacks them has a finding of its own.
+pub(super) async fn if_migrated(check: impl Future<Output = Result<Vec<Finding>>>) -> Result<Vec<Finding>> {
+    const LACKING: [SqlState; 3] =
+        [SqlState::UNDEFINED_TABLE, SqlState::UNDEFINED_COLUMN, SqlState::UNDEFINED_FUNCTION];
+    match check.await {
+        Err(AdminError::Database(error)) if error.code().is_some_and(|code| LACKING.contains(code)) => {
+            Ok(Vec::new())
+        }
+        findings => findings,
+    }
 }

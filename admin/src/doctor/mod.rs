@@ -1,4 +1,4 @@
-//! Checks of an installation: servers, settings, schema, secrets, roles, requests that timed out, and queues.
+//! Checks of an installation: servers, settings, schema, secrets, roles, requests that timed out, webhooks, and queues.
 //!
 //! Each check has a limited time and reports what is wrong as findings, with what to do. A check that cannot run is an error
 //! itself, and the others go on. Nothing is changed.
@@ -105,7 +105,8 @@ async fn check_database(installation: &Installation, client: &Client, report: &m
     if let Some(settings) = report.usable("retention", &installation.retention) {
         report.check("retention", within(data::retention(client, settings)).await);
     }
-    report.check("requests", within(data::requests(client)).await);
+    report.check("requests", within(data::if_migrated(data::requests(client))).await);
+    report.check("webhooks", within(data::if_migrated(data::webhooks(client))).await);
 }
 
 /// Runs a check for a limited time.

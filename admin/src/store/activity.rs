@@ -63,6 +63,18 @@ common::statements! {
     SELECT min(next_attempt_at) AS due
     FROM pending_subscriptions(-1::smallint, '00000000-0000-0000-0000-000000000000', 10000) page WHERE NOT is_paused";
 
+    // A dispatcher renews a lease of five seconds every second. One that ends later is from before the database's clock went back.
+    const HELD_SLOTS = "-- dispatcher_slots.held
+    WITH held AS MATERIALIZED (
+        SELECT slot FROM dispatcher_slots
+        WHERE leased_until BETWEEN now() - interval '10 s' AND now() + interval '10 s'
+    )
+    SELECT count(*),
+           (SELECT extract(epoch FROM now() - min(next_attempt_at))::float8
+            FROM pending_subscriptions(-1::smallint, '00000000-0000-0000-0000-000000000000', NULL) page
+            WHERE NOT is_paused AND slot IN (SELECT slot FROM held))
+    FROM held";
+
     const OLDEST_PENDING = "-- outbox_pending.oldest
     SELECT min(created_at) AS created_at
     FROM (SELECT created_at FROM outbox_pending ORDER BY slot, tenant_id, event_id LIMIT 100000) waiting";
@@ -101,6 +113,13 @@ pub(crate) async fn queue_states(client: &Client) -> Result<Vec<QueueState>> {
 /// deliveries, without paused ones.
 pub(crate) async fn oldest_due(client: &Client) -> Result<Option<DateTime<Utc>>> {
     Ok(exactly_one(client, OLDEST_DUE, &[]).await?.try_get("due")?)
+}
+
+/// The number of slots that dispatchers hold, and for how many seconds the oldest delivery of these has been due; negative if none
+/// is due. It looks at all subscriptions with pending deliveries.
+pub(crate) async fn held_slots(client: &Client) -> Result<(i64, Option<f64>)> {
+    let row = exactly_one(client, HELD_SLOTS, &[]).await?;
+    Ok((row.try_get(0)?, row.try_get(1)?))
 }
 
 /// When the oldest event that is not fanned out was created.

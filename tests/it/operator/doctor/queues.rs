@@ -1,4 +1,4 @@
-//! Checks of the queues and of those who consume them.
+//! Checks of the queues and of those who consume them, and of the dispatchers.
 
 use super::{findings, of, until_fixed, until_found};
 use tests::{World, event, text};
@@ -60,4 +60,27 @@ async fn a_worker_that_hangs_is_found() {
     let finding = until_found(&world.connectctl, &[], "warning", "requests", part).await;
     assert!(text(&finding["fix"]).contains("/readyz of each worker"), "{finding}");
     world.workers[0].signal("CONT");
+}
+
+#[tokio::test]
+async fn slots_without_a_dispatcher_and_webhooks_that_are_long_due_are_found() {
+    let mut world = World::with().ingests(0).workers(0).start().await;
+    let ctl = world.connectctl.clone();
+    // The secret cannot be opened, so that nothing is sent.
+    let due = "INSERT INTO subscriptions
+            (tenant_id, subscription_id, display_url, url_sealed, secret_sealed, created_at)
+        SELECT tenant_id, tenant_id, 'https://example.com', '', '', now() FROM tenants;
+        INSERT INTO deliveries
+            (tenant_id, delivery_id, event_id, subscription_id, state, created_at, number, next_attempt_at)
+        SELECT tenant_id, tenant_id, tenant_id, tenant_id, 'pending', now(), 1, now() - interval '1 minute' FROM tenants";
+    world.database.execute(due).await;
+    until_found(&ctl, &[], "error", "webhooks", "no dispatcher holds 64 of the 64 slots").await;
+    world.add_dispatcher().await;
+    until_fixed(&ctl, &[], "webhooks", "no dispatcher holds").await;
+    assert!(of(&findings(&ctl, &[]).await, "webhooks", "").is_none(), "it may be about to be sent");
+    let older = "UPDATE deliveries SET next_attempt_at = now() - interval '9 minutes'";
+    world.database.execute(older).await;
+    until_found(&ctl, &[], "warning", "webhooks", "minutes and was not sent").await;
+    world.database.execute("UPDATE subscriptions SET paused_at = now()").await;
+    until_fixed(&ctl, &[], "webhooks", "").await;
 }
