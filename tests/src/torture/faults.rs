@@ -19,7 +19,14 @@ const LEFT_KIB: (u64, u64) = (64, 30 * 1024);
 /// Executes the lanes of the plan at the same time, until the load is over.
 pub(super) async fn run(stack: &Stack, plan: &Plan, run: &Run) {
     let [programs, connections, servers] = &plan.lanes;
-    tokio::join!(lane(stack, programs, run), lane(stack, connections, run), lane(stack, servers, run));
+    // After a fault of a server it responds, so that the numbers can be read.
+    let servers = async {
+        for fault in servers.iter().take_while(|_| !run.load_ended()) {
+            lane(stack, std::slice::from_ref(fault), run).await;
+            rest::check_numbers(stack, run).await;
+        }
+    };
+    tokio::join!(lane(stack, programs, run), lane(stack, connections, run), servers);
 }
 
 async fn lane(stack: &Stack, faults: &[Fault], run: &Run) {
@@ -44,13 +51,8 @@ async fn lane(stack: &Stack, faults: &[Fault], run: &Run) {
 async fn apply(stack: &Stack, fault: &Fault, run: &Run) -> bool {
     let lasts = fault.lasts;
     match fault.kind {
-        FaultKind::KillProgram(slot) => {
-            stack.end_program(slot, true).await;
-            sleep(lasts).await;
-            stack.start_program(slot).await;
-        }
-        FaultKind::RestartProgram(slot) => {
-            stack.end_program(slot, false).await;
+        FaultKind::KillProgram(slot) | FaultKind::RestartProgram(slot) => {
+            stack.end_program(slot, matches!(fault.kind, FaultKind::KillProgram(_))).await;
             sleep(lasts).await;
             stack.start_program(slot).await;
         }

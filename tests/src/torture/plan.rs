@@ -16,6 +16,8 @@ pub(super) const PROGRAMS: [&str; 6] = [
 
 /// Milliseconds between two faults of one lane, from and to.
 const PAUSES: (u64, u64) = (400, 4_000);
+/// Longer than any timeout of the programs, and than a lease.
+const LONG: (u64, u64) = (8_000, 14_000);
 
 /// One of the two servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,14 +75,22 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The plan of a seed for a load of that length.
+    /// The plan of a seed for a load of that length. It begins with the faults that webhooks must survive above all.
     pub(super) fn of(seed: u64, length: Duration) -> Self {
-        let lanes = [program_fault, connection_fault, server_fault];
-        let mut stream = 0;
-        let lanes = lanes.map(|fault| {
-            stream += 1;
-            lane(&mut Random::new(seed.wrapping_mul(31).wrapping_add(stream)), length, fault)
-        });
+        let stream = |number| Random::new(seed.wrapping_mul(31).wrapping_add(number));
+        let chosen = &mut stream(0);
+        let stopped = PROGRAMS.len() - 1 - chosen.below(2);
+        // For longer than a lease, so that its slots move under load, and move back. Then the other copy gives up its own.
+        let programs = [
+            (FaultKind::PauseProgram(stopped), between(chosen, LONG)),
+            (FaultKind::RestartProgram(stopped ^ 1), 0),
+        ];
+        let servers = [(FaultKind::AbsentBroker, between(chosen, LONG))];
+        let lanes = [
+            lane(&mut stream(1), length, &programs, program_fault),
+            lane(&mut stream(2), length, &[], connection_fault),
+            lane(&mut stream(3), length, &servers, server_fault),
+        ];
         Self { lanes }
     }
 
@@ -90,11 +100,16 @@ impl Plan {
     }
 }
 
-/// Faults until the load ends, not counting the time that restarts take.
-fn lane(random: &mut Random, length: Duration, fault: fn(&mut Random) -> (FaultKind, u64)) -> Vec<Fault> {
+/// Faults until the load ends, not counting the time that restarts take: the `first` ones, then random ones.
+fn lane(
+    random: &mut Random,
+    length: Duration,
+    first: &[(FaultKind, u64)],
+    fault: fn(&mut Random) -> (FaultKind, u64),
+) -> Vec<Fault> {
     let (mut faults, mut at) = (Vec::new(), Duration::ZERO);
     loop {
-        let (kind, lasts) = fault(random);
+        let (kind, lasts) = first.get(faults.len()).copied().unwrap_or_else(|| fault(random));
         let after = Duration::from_millis(between(random, PAUSES));
         let lasts = Duration::from_millis(lasts);
         at += after + lasts;
@@ -143,7 +158,7 @@ fn server_fault(random: &mut Random) -> (FaultKind, u64) {
 
 /// Mostly short; sometimes longer than any timeout of the programs.
 fn duration(random: &mut Random) -> u64 {
-    if random.once_in(6) { between(random, (8_000, 14_000)) } else { between(random, (100, 3_000)) }
+    if random.once_in(6) { between(random, LONG) } else { between(random, (100, 3_000)) }
 }
 
 fn between(random: &mut Random, (from, to): (u64, u64)) -> u64 {
@@ -185,6 +200,8 @@ mod tests {
         );
         assert_eq!(format!("{one:?}"), format!("{same:?}"));
         assert_ne!(format!("{one:?}"), format!("{other:?}"));
+        let opening = [0, 2].map(|lane: usize| one.lanes[lane][0].kind);
+        assert!(matches!(opening, [FaultKind::PauseProgram(4 | 5), FaultKind::AbsentBroker]), "{opening:?}");
         for lane in &one.lanes {
             let total: Duration = lane.iter().map(|fault| fault.after + fault.lasts).sum();
             assert!(!lane.is_empty() && total < Duration::from_secs(60), "{total:?}");
