@@ -15,7 +15,7 @@ mod url;
 pub use address::refusal;
 pub use connect_error::ConnectError;
 pub use connector::Connector;
-pub use network::{LOOK_UP_OWNER, Network, ResolveResult, SystemNetwork};
+pub use network::{LOOK_UP_OWNER, LOOK_UPS, Network, ResolveResult, SystemNetwork};
 pub use response_head::{HEAD_BYTES_MAX, HEAD_LINES_MAX, SeenStatus};
 pub use stream::NotBegun;
 pub use url::{Host, ReceiverUrl, Scheme, displayable};

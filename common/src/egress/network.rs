@@ -29,7 +29,7 @@ tokio::task_local! {
 
 /// Maximum number of concurrent lookups, each on its own thread. An owner gets half as many as it leaves to others, so that one
 /// whose name servers do not respond delays no other. Further ones wait, within their attempt's timeout.
-const LOOK_UPS: usize = 256;
+pub const LOOK_UPS: usize = 256;
 
 /// The system's resolver and TCP.
 ///
