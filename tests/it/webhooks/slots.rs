@@ -1,6 +1,7 @@
 //! Slots: dispatchers share the tenants, take over from one that is killed or stopped, and number deliveries without holes.
 
 use super::OutboundWorld;
+use serde_json::json;
 use std::collections::HashSet;
 use std::time::Duration;
 use tests::{Behavior, World, eventually};
@@ -79,7 +80,7 @@ async fn dispatchers_share_the_slots_and_take_over_those_of_a_killed_one() {
 }
 
 #[tokio::test]
-async fn an_event_that_cannot_be_fanned_out_stops_neither_other_tenants_nor_their_slots() {
+async fn an_event_that_cannot_be_fanned_out_or_read_stops_neither_other_tenants_nor_their_slots() {
     let outbound = OutboundWorld::start().await;
     outbound.with_tenants().await;
     outbound.send_to_tenants(1, 1).await;
@@ -109,6 +110,19 @@ async fn an_event_that_cannot_be_fanned_out_stops_neither_other_tenants_nor_thei
     outbound.receiver.wait_for_at(&format!("/{broken}"), 4).await;
     outbound.until_settled().await;
     outbound.assert_numbers_have_no_holes().await;
+    // Neither does one that cannot be read when its delivery is due again.
+    let damage = format!(
+        "CREATE FUNCTION damaged() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE 'damaged'; END $$;
+         ALTER TABLE outbox ENABLE ROW LEVEL SECURITY;
+         CREATE POLICY damaged ON outbox
+             USING (tenant_id <> (SELECT tenant_id FROM tenants WHERE slug = '{broken}') OR damaged());
+         UPDATE deliveries SET state = 'pending', next_attempt_at = now(); NOTIFY connect_deliveries"
+    );
+    database.execute(&damage).await;
+    for tenant in others {
+        outbound.receiver.wait_for_at(&format!("/{tenant}"), 8).await;
+    }
+    assert_eq!(outbound.receiver.received_at(&format!("/{broken}")).len(), 4);
 }
 
 #[tokio::test]
@@ -155,7 +169,10 @@ async fn a_stopped_dispatcher_that_comes_back_records_nothing_of_an_earlier_epoc
 async fn slots_that_move_while_they_are_busy_lose_and_repeat_nothing() {
     let mut outbound = OutboundWorld::start().await;
     outbound.with_tenants().await;
+    let numbers = "SELECT subscription_id, number, event_id FROM deliveries";
+    outbound.world.database.execute(&format!("CREATE TABLE seen AS {numbers}")).await;
     for round in 1..=4 {
+        outbound.world.database.execute(&format!("INSERT INTO seen {numbers}")).await;
         for tenant in TENANTS {
             outbound.insert_outbox_events_of(tenant, 100, "lead.assigned").await;
         }
@@ -170,6 +187,8 @@ async fn slots_that_move_while_they_are_busy_lose_and_repeat_nothing() {
     outbound.until_deliveries("delivered", i64::try_from(all).expect("few")).await;
     assert_eq!(outbound.receiver.count(), all, "each once");
     outbound.assert_numbers_have_no_holes().await;
+    let changed = format!("SELECT count(*) FROM (TABLE seen EXCEPT {numbers}) AS changed");
+    assert_eq!(outbound.world.database.count(&changed).await, 0, "numbers that have changed their event");
 }
 
 #[tokio::test]
@@ -197,21 +216,28 @@ async fn an_event_that_commits_late_gets_the_next_number() {
 #[tokio::test]
 async fn what_cannot_be_sent_is_dead_lettered_or_waits_and_delays_nothing_else() {
     let outbound = OutboundWorld::start().await;
-    let (sealed, dead, well) = (
+    let (sealed, refused, dead, well) = (
         outbound.subscribe("/sealed", &[]).await,
+        outbound.subscribe("/refused", &[]).await,
         outbound.subscribe("/dead", &[]).await,
         outbound.subscribe("/well", &[]).await,
     );
     let database = &outbound.world.database;
-    let corrupt =
-        format!("UPDATE subscriptions SET secret_sealed = '\\x00' WHERE subscription_id = '{}'", sealed.id);
-    database.execute(&corrupt).await;
+    let damage = format!(
+        "UPDATE subscriptions SET secret_sealed = '\\x00' WHERE subscription_id = '{}';
+         CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused'; END $$;
+         CREATE TRIGGER refuse BEFORE UPDATE ON deliveries FOR EACH ROW
+             WHEN (NEW.subscription_id = '{}' AND NEW.state = 'delivered') EXECUTE FUNCTION refuse()",
+        sealed.id, refused.id
+    );
+    database.execute(&damage).await;
     for subscription in [&dead, &well] {
         outbound.change_subscription("pause", subscription).await;
     }
     outbound.open_lead().await;
     outbound.open_lead().await;
     outbound.until_pending(&well, 2).await;
+    outbound.until_deliveries("dead", 2).await;
     // The event of one delivery of each is no longer stored.
     database
         .execute("DELETE FROM outbox WHERE event_id IN (SELECT event_id FROM deliveries WHERE number = 1)")
@@ -220,14 +246,13 @@ async fn what_cannot_be_sent_is_dead_lettered_or_waits_and_delays_nothing_else()
         outbound.change_subscription("resume", subscription).await;
     }
     outbound.until_deliveries("delivered", 2).await;
-    outbound.until_deliveries("dead", 2).await;
-    let errors = database.rows("SELECT DISTINCT last_error FROM deliveries WHERE state = 'dead'", &[]).await;
-    assert_eq!(errors[0]["last_error"], "the event is not stored any more");
+    outbound.until_deliveries("dead", 4).await;
+    let errors = "SELECT last_error, count(*) FROM deliveries WHERE state = 'dead' GROUP BY 1 ORDER BY 1";
+    let errors = database.rows(errors, &[]).await;
+    let reasons = ["the event is not stored any more", "the result of the attempt cannot be recorded"];
+    assert_eq!(errors, reasons.map(|reason| json!({"last_error": reason, "count": 2})));
     outbound.until_pending(&sealed, 2).await;
     assert!(outbound.receiver.received_at("/sealed").is_empty());
-    assert!(
-        outbound.world.dispatchers[0]
-            .logs()
-            .contains("secret decryption failed with this CONNECT_MASTER_KEY")
-    );
+    let logs = outbound.world.dispatchers[0].logs();
+    assert!(logs.contains("secret decryption failed with this CONNECT_MASTER_KEY"));
 }
