@@ -135,6 +135,12 @@ impl World {
         self.ingests.insert(0, Program::ingest(&self.settings).await);
     }
 
+    /// Kills the first dispatcher, unless it has ended, and starts another one with the current settings.
+    pub async fn restart_dispatcher(&mut self) {
+        drop(self.dispatchers.remove(0));
+        self.add_dispatcher().await;
+    }
+
     /// Waits until all programs are ready. A worker is ready when all of its lanes consume.
     pub async fn until_ready(&self) {
         for program in self.ingests.iter().chain(&self.workers).chain(&self.dispatchers) {

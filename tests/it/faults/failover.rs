@@ -85,18 +85,11 @@ async fn a_promoted_standby_takes_over_while_the_old_primary_keeps_running_read_
 
 /// One delivery is dead-lettered and replayed by a job.
 async fn assert_notices_and_replays_go_on(world: &World) {
-    let until = async |what: &str, condition: &str| {
-        eventually(what, MAX_WAIT, async || match world.database.count(condition).await {
-            1 => Ok(()),
-            count => Err(count.to_string()),
-        })
-        .await;
-    };
     let dead = "UPDATE deliveries SET state = 'dead', needs_notice = true WHERE (subscription_id, number) =
         (SELECT subscription_id, number FROM deliveries WHERE state = 'delivered' ORDER BY number LIMIT 1)";
     world.database.execute(dead).await;
     let noticed = "SELECT count(*) FROM deliveries WHERE state = 'dead' AND NOT needs_notice";
-    until("the notice is published", noticed).await;
+    world.database.until_count(noticed, 1).await;
     let job = "INSERT INTO replay_jobs
             (tenant_id, job_id, states, first_id, end_id, per_second, state, batch_at, created_at)
         SELECT tenant_id, gen_random_uuid(), '{dead}', '00000000-0000-0000-0000-000000000000',
@@ -104,7 +97,7 @@ async fn assert_notices_and_replays_go_on(world: &World) {
         FROM tenants WHERE slug = 'acme'";
     world.database.execute(job).await;
     let completed = "SELECT count(*) FROM replay_jobs WHERE state = 'completed' AND replayed = 1";
-    until("the job is completed", completed).await;
+    world.database.until_count(completed, 1).await;
 }
 
 #[tokio::test]

@@ -48,19 +48,9 @@ async fn a_retry_queued_with_its_original_is_applied_once() {
         world.send(std::slice::from_ref(&enquiry)).await.assert_error(503, "processing_timeout");
     }
     start_worker_and_patient_ingest(&mut world).await;
-    eventually("the queue is empty", MAX_WAIT, async || match world.queues.depth("events").await {
-        0 => Ok(()),
-        left => Err(format!("{left} messages")),
-    })
-    .await;
+    world.until_depth("events", 0).await;
     // The queue is empty once all messages are delivered, before they are applied.
-    eventually("it is applied", MAX_WAIT, async || {
-        match world.database.count("SELECT count(*) FROM event_ledger").await {
-            1 => Ok(()),
-            applied => Err(applied.to_string()),
-        }
-    })
-    .await;
+    world.database.until_count("SELECT count(*) FROM event_ledger", 1).await;
     assert_eq!(world.result(enquiry).await["status"], "duplicate");
     assert_eq!(world.pipeline(&[]).await.len(), 1);
     assert_eq!(world.database.count("SELECT count(*) FROM timeline").await, 1);

@@ -178,11 +178,7 @@ async fn an_erasure_drops_webhooks_at_once_while_the_broker_is_unreachable() {
     let opened = world.accept(person("enquiry.submitted", 1)).await;
     let until = async |expected: i64, condition: &str| {
         let count = format!("SELECT count(*) FROM deliveries WHERE {condition}");
-        eventually(condition, MAX_WAIT, async || match world.database.count(&count).await {
-            count if count == expected => Ok(()),
-            count => Err(count.to_string()),
-        })
-        .await;
+        world.database.until_count(&count, expected).await;
     };
     until(2, "state = 'pending'").await;
     world.proxies().broker.reset_connections();

@@ -20,8 +20,7 @@ async fn a_waiting_or_replayed_delivery_keeps_its_trace() {
     assert_eq!(response.status, 200, "{response:?}");
     world.database.until_count("SELECT count(*) FROM deliveries WHERE state = 'pending'", 1).await;
     // The new dispatcher knows the trace only from the database.
-    world.dispatchers.clear();
-    world.add_dispatcher().await;
+    world.restart_dispatcher().await;
     assert_eq!(receiver.count(), 0);
     world.connectctl.json(&["subscription", "resume", subscription]).await;
     receiver.wait_for(1).await;

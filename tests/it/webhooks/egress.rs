@@ -83,9 +83,8 @@ async fn receivers_of_an_unknown_authority_require_the_extra_roots() {
     outbound.until_deliveries("dead", 1).await;
     assert_eq!(outbound.receiver.count(), 0);
 
-    outbound.world.dispatchers.clear();
     outbound.world.set("CONNECT_WEBHOOK_CA_FILE", &file);
-    outbound.world.add_dispatcher().await;
+    outbound.world.restart_dispatcher().await;
     outbound.open_lead().await;
     outbound.until_deliveries("delivered", 1).await;
     assert_eq!(outbound.receiver.count(), 1);

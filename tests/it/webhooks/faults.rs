@@ -53,9 +53,7 @@ async fn killed_dispatchers_keep_failed_and_paused_deliveries() {
     let burst = burst(&mut outbound, async |world, mut progress| {
         for part in [0.2, 0.5, 0.8] {
             progress.until(part).await;
-            world.dispatchers[0].kill();
-            world.dispatchers.clear();
-            world.add_dispatcher().await;
+            world.restart_dispatcher().await;
         }
     })
     .await;

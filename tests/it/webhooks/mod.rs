@@ -140,13 +140,7 @@ impl OutboundWorld {
     async fn until_settled(&self) {
         let query = "SELECT (SELECT count(*) FROM outbox_pending)
                           + (SELECT count(*) FROM deliveries WHERE state = 'pending')";
-        eventually("no event or delivery is pending", MAX_WAIT, async || {
-            match self.world.database.count(query).await {
-                0 => Ok(()),
-                count => Err(format!("{count} events and deliveries")),
-            }
-        })
-        .await;
+        self.world.database.until_count(query, 0).await;
     }
 
     /// Waits until nothing is pending; returns the requests received since the last call, in the order of their events.

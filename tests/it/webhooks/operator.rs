@@ -18,8 +18,7 @@ async fn an_attempt_that_outlasts_the_drain_is_repeated_by_the_next_dispatcher()
     assert!(asked.elapsed() < Duration::from_secs(8), "{:?}", asked.elapsed());
     assert_eq!(outbound.count("pending").await, 1, "it waits where it was");
 
-    outbound.world.dispatchers.clear();
-    outbound.world.add_dispatcher().await;
+    outbound.world.restart_dispatcher().await;
     outbound.until_deliveries("delivered", 1).await;
     let [first, second] = &outbound.receiver.received()[..] else { panic!("two requests") };
     assert_eq!(first.header("x-connect-delivery"), second.header("x-connect-delivery"));

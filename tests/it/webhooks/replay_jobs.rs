@@ -132,9 +132,7 @@ async fn killed_dispatchers_replay_each_delivery_once() {
     assert_eq!((&created["matched"], &created["state"]), (&json!(COUNT), &json!("running")));
     for part in 1..=3 {
         until_replayed(&outbound, i64::from(COUNT * part / 5)).await;
-        outbound.world.dispatchers[0].kill();
-        outbound.world.dispatchers.clear();
-        outbound.world.add_dispatcher().await;
+        outbound.world.restart_dispatcher().await;
     }
     let ended = until_ended(&outbound, id, "completed").await;
     assert_eq!(ended["replayed"], COUNT, "{ended}");

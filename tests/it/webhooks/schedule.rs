@@ -88,8 +88,7 @@ async fn makes_six_attempts_with_doubling_waits_and_then_dead_letters() {
 /// Checks that a dead delivery is not sent again, neither by another dispatcher nor beside other deliveries.
 async fn assert_stays_dead(outbound: &mut OutboundWorld, sent: usize) {
     assert_eq!(outbound.world.dispatchers[0].terminate().await.code(), Some(0));
-    outbound.world.dispatchers.clear();
-    outbound.world.add_dispatcher().await;
+    outbound.world.restart_dispatcher().await;
     outbound.receiver.respond("/failing", Behavior::status(204));
     outbound.open_lead().await;
     outbound.until_deliveries("delivered", 1).await;

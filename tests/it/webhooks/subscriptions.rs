@@ -28,8 +28,7 @@ async fn deliveries_of_a_paused_subscription_wait_until_it_is_resumed() {
 
     // The pause also holds for another dispatcher and for later events.
     outbound.world.dispatchers[0].terminate().await;
-    outbound.world.dispatchers.clear();
-    outbound.world.add_dispatcher().await;
+    outbound.world.restart_dispatcher().await;
     outbound.open_lead().await;
     outbound.receiver.wait_for_at("/other", 3).await;
     outbound.until_pending(&subscription, 3).await;
