@@ -26,6 +26,8 @@ use tokio_util::sync::CancellationToken;
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Waits before a consumer that was lost is opened again.
 const REOPEN_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(250));
+/// How often a consumer that receives nothing looks whether its channel is open.
+const CHANNEL_CHECK: Duration = Duration::from_secs(5);
 /// The longest wait for other messages before those that were put off are tried again.
 const PUT_OFF_WAIT: Duration = Duration::from_millis(50);
 
@@ -219,13 +221,20 @@ impl OpenConsumer {
         if let Some(carried_over) = self.carried_over.take() {
             return Ok(Some(carried_over));
         }
-        let within = if self.put_off.is_empty() { Duration::MAX } else { PUT_OFF_WAIT };
+        let within = if self.put_off.is_empty() { CHANNEL_CHECK } else { PUT_OFF_WAIT };
+        let ended = || lapin::ErrorKind::InvalidChannelState(lapin::ChannelState::Closed, "consumer ended");
         let next = async |consumer: &mut Consumer| timeout(within, consumer.next()).await;
-        while let Some(Ok(delivery)) = shutdown.run_until_cancelled(next(&mut self.consumer)).await {
-            let ended =
-                || lapin::ErrorKind::InvalidChannelState(lapin::ChannelState::Closed, "consumer ended");
-            if let Some(first) = self.receive(delivery.ok_or_else(ended)??).await? {
-                return Ok(Some(first));
+        while let Some(next) = shutdown.run_until_cancelled(next(&mut self.consumer)).await {
+            match next {
+                Ok(delivery) => {
+                    if let Some(first) = self.receive(delivery.ok_or_else(ended)??).await? {
+                        return Ok(Some(first));
+                    }
+                }
+                // The library may not end a consumer that began while its connection was lost.
+                Err(_) if !self.channel.status().connected() => return Err(ended().into()),
+                Err(_) if self.put_off.is_empty() => {}
+                Err(_) => break,
             }
         }
         Ok(None)

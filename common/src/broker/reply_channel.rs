@@ -38,7 +38,7 @@ const REPLY_TO: &str = "amq.rabbitmq.reply-to";
 const REOPEN_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(50));
 
 /// How often the reservations of abandoned messages are checked, and whether the broker still confirms messages.
-const UNREPLIED_CHECK: Duration = Duration::from_secs(5);
+const CHECK: Duration = Duration::from_secs(5);
 
 /// A reservation that lasts until a message is replied to, whether or not its caller still waits, such as a share of the
 /// backlog. It is dropped when the broker refuses the message, after the reply, and when no reply came within the time for
@@ -68,11 +68,11 @@ pub(super) struct ReplyChannel {
     confirms: Confirms,
 }
 
-/// The broker's confirms, as far as they are known.
+/// What the broker did with the messages.
 #[derive(Debug, Default)]
 struct Confirms {
-    /// How many have come.
-    received: AtomicU64,
+    accepted: AtomicU64,
+    refused: AtomicU64,
     /// Messages whose confirm is late.
     late: AtomicUsize,
 }
@@ -147,10 +147,7 @@ impl ReplyChannel {
         let sent = timeout_at(confirm_by, self.send(queue, request)).await;
         let mut confirm = sent.map_err(|_| CallError::NoReply)?.map_err(|_| CallError::Unavailable)?;
         match timeout_at(confirm_by, &mut confirm).await {
-            Ok(confirmation) => {
-                self.confirms.received.fetch_add(1, Ordering::Relaxed);
-                check(&confirmation)
-            }
+            Ok(confirmation) => self.check(&confirmation),
             Err(_) => {
                 self.confirms.late.fetch_add(1, Ordering::Relaxed);
                 drop(tokio::spawn(Arc::clone(self).await_late_confirm(request.id, confirm)));
@@ -163,8 +160,7 @@ impl ReplyChannel {
     async fn await_late_confirm(self: Arc<Self>, id: Uuid, confirm: PublisherConfirm) {
         let confirmation = confirm.await;
         self.confirms.late.fetch_sub(1, Ordering::Relaxed);
-        self.confirms.received.fetch_add(1, Ordering::Relaxed);
-        if check(&confirmation) == Err(CallError::Refused) {
+        if self.check(&confirmation) == Err(CallError::Refused) {
             // Dropped outside of the lock, because a reservation may take a lock of its own.
             let refused = self.pending().remove(&id);
             drop(refused);
@@ -188,10 +184,48 @@ impl ReplyChannel {
         self.channel.publish(queue, request.body, properties).await
     }
 
-    /// The number of confirms so far, if some are late and the broker does not say that it blocks publishers.
-    fn confirms_if_late(&self) -> Option<u64> {
-        let late = self.confirms.late.load(Ordering::Relaxed) > 0 && !self.link.connection.status().blocked();
-        late.then(|| self.confirms.received.load(Ordering::Relaxed))
+    /// The result of the broker's confirm.
+    fn check(&self, confirmation: &lapin::Result<Confirmation>) -> Result<(), CallError> {
+        match confirmation {
+            Ok(confirmation) if is_in_queue(confirmation) => {
+                self.confirms.accepted.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
+            Ok(_) => {
+                self.confirms.refused.fetch_add(1, Ordering::Relaxed);
+                Err(CallError::Refused)
+            }
+            // The connection was lost before the confirm: the message may be in the queue or not.
+            Err(_) => Err(CallError::NoReply),
+        }
+    }
+
+    /// Whether no message waits in the queue, as far as the broker says.
+    async fn is_empty(&self, broker: &Broker) -> bool {
+        broker.depth(&broker.queue_name(self.queue)).await.is_some_and(|depth| depth.ready == 0)
+    }
+
+    /// Waits until the channel is of no use: it is closed, or nothing was accepted for a while although confirms are late, or
+    /// although the queue is empty. A node that its cluster has lost may take messages for a queue that it cannot reach.
+    async fn until_useless(&self, broker: &Broker) {
+        let count = || {
+            let Confirms { accepted, refused, late } = &self.confirms;
+            let late = late.load(Ordering::Relaxed) > 0 && !self.link.connection.status().blocked();
+            (accepted.load(Ordering::Relaxed), refused.load(Ordering::Relaxed), late)
+        };
+        let mut before = count();
+        loop {
+            tokio::time::sleep(CHECK).await;
+            let now = count();
+            let is_late = now.2 && before.2;
+            // The library may not end the replies of a channel that was opened while its connection was lost.
+            let is_open = self.channel.channel().status().connected();
+            if !is_open || now.0 == before.0 && (is_late || now.1 > before.1 && self.is_empty(broker).await) {
+                return;
+            }
+            before = now;
+            self.drop_unreplied(broker).await;
+        }
     }
 
     /// Passes a reply to its call. A forged one is ignored, and the call continues to wait.
@@ -220,8 +254,7 @@ impl ReplyChannel {
         if self.pending().values().all(|pending| pending.abandoned.is_none()) {
             return;
         }
-        let depth = broker.depth(&broker.queue_name(self.queue)).await;
-        let is_empty = depth.is_some_and(|depth| depth.ready == 0);
+        let is_empty = self.is_empty(broker).await;
         let is_lost = |pending: &mut PendingReply| {
             pending
                 .abandoned
@@ -231,16 +264,6 @@ impl ReplyChannel {
             self.pending().extract_if(|_, pending| is_lost(pending)).map(|(_, pending)| pending).collect();
         // Dropped outside of the lock, because a reservation may take a lock of its own.
         drop(lost);
-    }
-}
-
-/// The result of the broker's confirm.
-fn check(confirmation: &lapin::Result<Confirmation>) -> Result<(), CallError> {
-    match confirmation {
-        Ok(confirmation) if is_in_queue(confirmation) => Ok(()),
-        Ok(_) => Err(CallError::Refused),
-        // The connection was lost before the confirm: the message may be in the queue or not.
-        Err(_) => Err(CallError::NoReply),
     }
 }
 
@@ -285,19 +308,8 @@ async fn serve(
     let confirms = Confirms::default();
     let reply_channel = Arc::new(ReplyChannel { channel, link, queue, keys, pending, confirms });
     current.send_replace(Some(Arc::clone(&reply_channel)));
-    // Concurrent with the replies, because it waits for the broker.
-    let mut until_stuck = std::pin::pin!(async {
-        let mut before = None;
-        loop {
-            tokio::time::sleep(UNREPLIED_CHECK).await;
-            let now = reply_channel.confirms_if_late();
-            if now.is_some() && now == before {
-                return;
-            }
-            before = now;
-            reply_channel.drop_unreplied(broker).await;
-        }
-    });
+    // Concurrent with the replies, because it asks the broker.
+    let mut until_useless = std::pin::pin!(reply_channel.until_useless(broker));
     loop {
         tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
@@ -305,8 +317,8 @@ async fn serve(
                 Some(reply) => reply_channel.resolve(reply?),
                 None => return Ok(()),
             },
-            () = &mut until_stuck => {
-                // A node that its cluster has lost may take messages for a queue that it cannot reach. Another one is tried.
+            () = &mut until_useless => {
+                // Another broker is tried.
                 let link = Arc::clone(&reply_channel.link);
                 tokio::spawn(async move { in_time(link.connection.close(320, "no confirms".into())).await });
                 return Err(no_response());
