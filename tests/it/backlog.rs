@@ -68,15 +68,14 @@ async fn refusals(world: &World, reason: &str) -> f64 {
     world.ingests[0].metrics().await.sum("connect_overloaded_total", &[("reason", reason)])
 }
 
+/// A world without a worker. At first 16,000 events a second are assumed: 208 may wait, and half of them of one tenant.
+async fn world_of_few_units(setting: &str, value: &str) -> World {
+    World::with().workers(0).set("CONNECT_BACKLOG_TARGET", "13ms").set(setting, value).start().await
+}
+
 #[tokio::test]
 async fn a_caller_that_disconnects_keeps_its_share_until_its_batch_is_applied() {
-    // At first 16,000 events a second are assumed: 208 may wait, and half of them of one tenant.
-    let mut world = World::with()
-        .workers(0)
-        .set("CONNECT_BACKLOG_TARGET", "13ms")
-        .set("CONNECT_MAX_IN_FLIGHT_PER_TENANT", "1")
-        .start()
-        .await;
+    let mut world = world_of_few_units("CONNECT_MAX_IN_FLIGHT_PER_TENANT", "1").await;
     let connection = begin(&world, &full_batch(&world.key)).await;
     world.until_depth("events", 1).await;
     drop(connection);
@@ -118,13 +117,7 @@ async fn a_caller_that_disconnects_keeps_its_share_until_its_batch_is_applied() 
 
 #[tokio::test]
 async fn releases_a_share_whose_reply_was_lost_once_its_message_left_the_queue() {
-    // 208 units may wait, and half of them of one tenant.
-    let mut world = World::with()
-        .workers(0)
-        .set("CONNECT_BACKLOG_TARGET", "13ms")
-        .set("CONNECT_REPLY_TIMEOUT", "1s")
-        .start()
-        .await;
+    let mut world = world_of_few_units("CONNECT_REPLY_TIMEOUT", "1s").await;
     world.http().send(&full_batch(&world.key)).await.assert_error(503, "processing_timeout");
     let counted = world.ingests[0].metrics().await;
     assert_eq!(counted.sum("connect_publish_total", &[("outcome", "no_reply")]), 1.0);

@@ -77,13 +77,8 @@ impl Broker {
         Self(Server::start_on_small_disk("rabbitmq", "AMQP_URL", mib).await)
     }
 
-    /// Runs `rabbitmqctl` on it.
-    pub async fn control(&self, arguments: &[&str]) {
-        self.control_output(arguments).await;
-    }
-
     /// Runs `rabbitmqctl` on it, which takes seconds of processor time, and returns what it prints.
-    pub async fn control_output(&self, arguments: &[&str]) -> String {
+    pub async fn control(&self, arguments: &[&str]) -> String {
         let directory = self.0.directory.to_string_lossy();
         let all = ["rabbitmqctl", &directory].into_iter().chain(arguments.iter().copied());
         self.0.script(all.map(str::to_owned).collect()).await
@@ -98,17 +93,8 @@ impl Broker {
         value.map(str::to_owned).ok_or(printed)
     }
 
-    /// Lets it block publishers, as it does when it uses more memory than it may.
-    pub async fn block_publishers(&self) {
-        self.allow_memory(1_000_000).await;
-    }
-
-    /// Ends that.
-    pub async fn unblock_publishers(&self) {
-        self.allow_memory(2_000_000_000).await;
-    }
-
-    async fn allow_memory(&self, bytes: u64) {
+    /// Sets how many bytes of memory it may use: it blocks publishers while it uses more.
+    pub async fn allow_memory(&self, bytes: u64) {
         let allow = format!("vm_memory_monitor:set_vm_memory_high_watermark({{absolute, {bytes}}}).");
         self.evaluate(&allow).await.expect("the broker responds");
     }

@@ -38,11 +38,6 @@ async fn world(cluster: &BrokerCluster) -> World {
     world
 }
 
-/// The queues of the world once each has all its members online, as the node `asked` sees them.
-async fn complete_queues(cluster: &BrokerCluster, world: &World, asked: usize) -> Vec<ClusterQueue> {
-    members_online(cluster, world, asked, 3).await
-}
-
 /// The queues of the world once each has three members, of which so many are online, as the node `asked` sees them.
 async fn members_online(
     cluster: &BrokerCluster,
@@ -69,7 +64,7 @@ async fn a_cluster_loses_no_confirmed_event_when_nodes_are_killed_hang_are_separ
     let world = world(&cluster).await;
     let receiver = Receiver::http();
     world.subscribe(&receiver.url("/hooks")).await;
-    let queues = complete_queues(&cluster, &world, 0).await;
+    let queues = members_online(&cluster, &world, 0, 3).await;
     let leaders: BTreeSet<&String> = queues.iter().map(|queue| &queue.leader).collect();
     assert_eq!(leaders.len(), 3, "leaders are balanced: {queues:?}");
 
@@ -83,7 +78,7 @@ async fn a_cluster_loses_no_confirmed_event_when_nodes_are_killed_hang_are_separ
         world.until_ready().await;
         println!("node 1 killed: all programs are ready after {:?}", killed.elapsed());
         cluster.nodes[0].start_again().await;
-        complete_queues(&cluster, &world, 1).await;
+        members_online(&cluster, &world, 1, 3).await;
         println!("node 1 killed: all members are online after {:?}", killed.elapsed());
 
         // The node that the dispatcher is connected to pauses while the others go on, and joins them by itself.
@@ -109,7 +104,7 @@ async fn a_cluster_loses_no_confirmed_event_when_nodes_are_killed_hang_are_separ
         let reunited = Instant::now();
         cluster.reunite(2).await;
         for asked in [0, 2] {
-            complete_queues(&cluster, &world, asked).await;
+            members_online(&cluster, &world, asked, 3).await;
         }
         println!("node 3 reunited: all members are online after {:?}", reunited.elapsed());
 
@@ -124,7 +119,7 @@ async fn a_cluster_loses_no_confirmed_event_when_nodes_are_killed_hang_are_separ
         // processors it may miss the moment, and then an operator restarts it.
         let joined = async {
             for asked in 0..3 {
-                complete_queues(&cluster, &world, asked).await;
+                members_online(&cluster, &world, asked, 3).await;
             }
             load.until_next_success().await
         };
@@ -132,7 +127,7 @@ async fn a_cluster_loses_no_confirmed_event_when_nodes_are_killed_hang_are_separ
             println!("node 2 cut off: it does not join again by itself; restarting it");
             cluster.nodes[1].stop(StopMode::Immediate).await;
             cluster.nodes[1].start_again().await;
-            complete_queues(&cluster, &world, 2).await;
+            members_online(&cluster, &world, 2, 3).await;
         }
         println!("node 2 cut off: all members are online after {:?}", cut_off.elapsed());
 
@@ -142,7 +137,7 @@ async fn a_cluster_loses_no_confirmed_event_when_nodes_are_killed_hang_are_separ
             let success = load.until_next_success().await;
             println!("node {} restarts: next success after {success:?}", number + 1);
             node.start_again().await;
-            complete_queues(&cluster, &world, number).await;
+            members_online(&cluster, &world, number, 3).await;
             println!("node {} restarts: all members are online after {:?}", number + 1, restarted.elapsed());
         }
         world.until_ready().await;

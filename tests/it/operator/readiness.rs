@@ -61,7 +61,7 @@ async fn a_program_whose_publishes_are_blocked_is_not_ready_and_keeps_working() 
     world.accept_with_retries(enquiry("ana@example.com")).await;
     world.end_workers().await;
     world.send(&[enquiry("bo@example.com")]).await.assert_error(503, "processing_timeout");
-    broker.block_publishers().await;
+    broker.allow_memory(1_000_000).await;
 
     let worker = Program::worker(world.settings()).await;
     until_failing_checks(&worker, &["publishing"]).await;
@@ -72,6 +72,6 @@ async fn a_program_whose_publishes_are_blocked_is_not_ready_and_keeps_working() 
     world.dispatchers[0].until_ready().await;
     receiver.wait_for(1).await;
 
-    broker.unblock_publishers().await;
+    broker.allow_memory(2_000_000_000).await;
     worker.until_ready().await;
 }

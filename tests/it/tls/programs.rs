@@ -39,7 +39,7 @@ async fn assert_all_encrypted(world: &World, broker: &Broker) {
         WHERE s.datname = current_database() AND s.application_name <> ''";
     let rows = world.database.rows(sessions, &[]).await;
     assert!(rows.len() > 5 && rows.iter().all(|row| row["ssl"] == true), "{rows:?}");
-    let listed = broker.control_output(&["list_connections", "ssl", "--formatter", "json"]).await;
+    let listed = broker.control(&["list_connections", "ssl", "--formatter", "json"]).await;
     let listed: Vec<serde_json::Value> = serde_json::from_str(&listed).expect("JSON");
     assert!(listed.len() >= 4 && listed.iter().all(|row| *row == json!({"ssl": true})), "{listed:?}");
 }
