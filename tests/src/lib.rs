@@ -43,7 +43,7 @@ pub use eventually::{MAX_WAIT, eventually, until_equal};
 pub use http::{HttpClient, HttpError, HttpRequest, HttpResponse};
 pub use key::{ApiKey, EVENTS, RECORDS, now};
 pub use messages::{MessageRecorder, Messages};
-pub use program::Program;
+pub use program::{Program, send_signal};
 pub use prometheus::{CONSOLE_JOB, JOBS, Prometheus, Samples, Series};
 pub use queues::{QueuedMessage, Queues};
 pub use receiver::{Authority, Behavior, Certificate, ReceivedRequest, Receiver};

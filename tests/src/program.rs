@@ -203,10 +203,7 @@ impl Program {
 
     /// Sends a signal such as `TERM`, `STOP` or `CONT`.
     pub fn signal(&self, signal: &str) {
-        // The standard library can only kill; every shell can do the rest.
-        let script = format!("kill -{signal} {}", self.child.id());
-        let status = Command::new("sh").args(["-c", &script]).status().expect("sh runs");
-        assert!(status.success(), "{script}");
+        send_signal(self.child.id(), signal);
     }
 
     /// Asks it to end and waits until it has.
@@ -225,6 +222,14 @@ impl Program {
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("the state of a child")
     }
+}
+
+/// Sends a signal such as `STOP` to a process that runs.
+pub fn send_signal(pid: u32, signal: &str) {
+    // The standard library can only kill; every shell can do the rest.
+    let script = format!("kill -{signal} {pid}");
+    let status = Command::new("sh").args(["-c", &script]).status().expect("sh runs");
+    assert!(status.success(), "{script}");
 }
 
 impl Drop for Program {

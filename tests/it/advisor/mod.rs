@@ -9,7 +9,7 @@ mod redelivery;
 mod refusals;
 
 use serde_json::{Value, json};
-use tests::{HttpResponse, MAX_WAIT, QueuedMessage, RECORDS, World, eventually, slug, text};
+use tests::{HttpResponse, QueuedMessage, RECORDS, World, slug, text, until_equal};
 use uuid::Uuid;
 
 /// The body of an action for `acme`, or for the tenant in `fields`.
@@ -105,11 +105,8 @@ fn event_types(emitted: &[Value]) -> Vec<&str> {
 
 /// Waits until the queue is empty and its dead-letter queue has `dead` messages.
 async fn until_settled(world: &World, dead: u32) {
-    eventually("the queue is empty", MAX_WAIT, async || {
-        match (world.queues.depth("crm").await, world.queues.depth("crm.dead").await) {
-            (0, found) if found == dead => Ok(()),
-            found => Err(format!("{found:?} waiting and dead")),
-        }
+    until_equal("messages wait and are dead", (0, dead), async || {
+        (world.queues.depth("crm").await, world.queues.depth("crm.dead").await)
     })
     .await;
 }

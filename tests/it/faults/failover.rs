@@ -9,10 +9,9 @@ use tests::dedicated_servers::{Postgres, StopMode};
 use tests::{MAX_WAIT, Program, Receiver, World, event, eventually, until_equal};
 
 /// Commits wait until a standby has them, so that a promotion loses none of them.
-const SYNCHRONOUS: &str = "ALTER SYSTEM SET synchronous_standby_names = '*'";
+const SYNCHRONOUS: &str = "SET synchronous_standby_names = '*'";
 /// What a cluster manager does to the old primary that it can still reach. New transactions cannot write.
-const READ_ONLY: &str = "ALTER SYSTEM SET default_transaction_read_only = on";
-const RELOAD: &str = "SELECT pg_reload_conf()";
+const READ_ONLY: &str = "SET default_transaction_read_only = on";
 /// Transactions that wait for the standby are not confirmed. To cancel their wait would confirm them.
 const END_UNCONFIRMED: &str =
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
@@ -30,8 +29,7 @@ fn both(world: &World, standby: &Postgres) -> String {
 
 /// All programs and a receiver on a primary and its synchronous standby.
 async fn start(primary: &Postgres, standby: &Postgres) -> (World, Receiver) {
-    primary.execute(SYNCHRONOUS).await;
-    primary.execute(RELOAD).await;
+    primary.configure(SYNCHRONOUS).await;
     let mut world = with_default_timeouts()
         .on_postgres(primary.url())
         .set("CONNECT_REPLY_TIMEOUT", "3s")
@@ -73,8 +71,7 @@ async fn a_promoted_standby_takes_over_while_the_old_primary_keeps_running_read_
     let standby = primary.start_standby().await;
     let (mut world, _receiver) = start(&primary, &standby).await;
     take_over(&mut world, &standby, async || {
-        primary.execute(READ_ONLY).await;
-        primary.execute(RELOAD).await;
+        primary.configure(READ_ONLY).await;
         standby.execute("SELECT pg_promote()").await;
         primary.execute(END_UNCONFIRMED).await;
     })
@@ -130,8 +127,7 @@ async fn a_promoted_standby_takes_over_from_a_primary_that_hangs() {
 async fn commits_wait_for_a_synchronous_standby_and_nothing_is_lost_without_it() {
     let primary = Postgres::start().await;
     let standby = primary.start_standby().await;
-    primary.execute(SYNCHRONOUS).await;
-    primary.execute(RELOAD).await;
+    primary.configure(SYNCHRONOUS).await;
     let world =
         with_default_timeouts().on_postgres(primary.url()).set("CONNECT_REPLY_TIMEOUT", "3s").start().await;
     world.until_ready().await;
@@ -159,17 +155,12 @@ async fn a_program_whose_server_is_read_only_is_not_ready() {
     let postgres = Postgres::start().await;
     let world = World::with().on_postgres(postgres.url()).dispatchers(1).start().await;
     world.until_ready().await;
-    postgres.execute(READ_ONLY).await;
-    postgres.execute(RELOAD).await;
+    postgres.configure(READ_ONLY).await;
     for program in world.ingests.iter().chain(&world.workers).chain(&world.dispatchers) {
-        eventually("readiness says that Postgres is missing", MAX_WAIT, async || {
-            let says = program.until_unready().await;
-            if says["checks"]["postgres"] == false { Ok(()) } else { Err(says.to_string()) }
-        })
-        .await;
+        until_equal("Postgres", false, async || program.until_unready().await["checks"]["postgres"].clone())
+            .await;
     }
-    postgres.execute("ALTER SYSTEM RESET default_transaction_read_only").await;
-    postgres.execute(RELOAD).await;
+    postgres.configure("RESET default_transaction_read_only").await;
     world.until_ready().await;
     world.accept_with_retries(event("contact.identified").email("ana@example.com")).await;
 }

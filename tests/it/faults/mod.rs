@@ -11,11 +11,31 @@ mod servers;
 
 use std::time::{Duration, Instant};
 use tests::event::batch;
-use tests::{World, WorldBuilder, event, text};
+use tests::{HttpResponse, World, WorldBuilder, event, text};
 
 /// A world whose programs wait for the servers as long as by default; other tests wait longer.
 fn with_default_timeouts() -> WorldBuilder {
     World::with().set("CONNECT_STORE_TIMEOUT", "750ms").set("CONNECT_PUBLISH_TIMEOUT", "800ms")
+}
+
+/// Sends one request after the other until the queue has refused three. Returns those that may be in it, and the refused ones; each
+/// with its response.
+async fn fill_queue<T>(send: impl AsyncFn(usize) -> (T, HttpResponse)) -> [Vec<(T, HttpResponse)>; 2] {
+    let (mut kept, mut refused) = (Vec::new(), Vec::new());
+    // The broker counts with a delay: a few more than its limit may get in.
+    for number in 0..100 {
+        let (sent, response) = send(number).await;
+        match text(&response.json()["code"]) {
+            "processing_timeout" => kept.push((sent, response)),
+            "overloaded" => refused.push((sent, response)),
+            other => panic!("{other}"),
+        }
+        if refused.len() == 3 {
+            break;
+        }
+    }
+    assert!(kept.len() >= 5 && refused.len() == 3, "{} kept, {} refused", kept.len(), refused.len());
+    [kept, refused]
 }
 
 /// Half of the reply timeout of the tests: a busy machine takes several seconds for what needs none.

@@ -5,40 +5,21 @@ use tests::event::batch;
 use tests::{World, event};
 
 #[tokio::test]
-async fn a_worker_killed_and_restarted_in_a_burst_loses_and_repeats_nothing() {
-    let mut world = World::start().await;
-    let (key, ingest) = (world.key.clone(), world.http().address());
-    let burst = burst::send(&key, &[ingest], async |mut progress| {
-        for part in [0.25, 0.5, 0.75] {
-            progress.until(part).await;
-            world.workers[0].kill();
-            world.workers.clear();
-            world.add_worker().await;
-        }
-    })
-    .await;
-    assert_eq!(
-        burst.interrupted(),
-        0,
-        "requests that waited for the killed worker get their replies from the new one"
-    );
-    burst.assert_applied_once(&world).await;
-}
-
-#[tokio::test]
-async fn workers_killed_in_turn_leave_their_messages_to_each_other() {
-    let mut world = World::with().workers(2).start().await;
-    let (key, ingest) = (world.key.clone(), world.http().address());
-    let burst = burst::send(&key, &[ingest], async |mut progress| {
-        for part in [0.2, 0.4, 0.6, 0.8] {
-            progress.until(part).await;
-            world.workers.remove(0).kill();
-            world.add_worker().await;
-        }
-    })
-    .await;
-    assert_eq!(burst.interrupted(), 0);
-    burst.assert_applied_once(&world).await;
+async fn workers_killed_in_turn_leave_their_messages_to_each_other_or_to_the_next_one() {
+    for workers in [1, 2] {
+        let mut world = World::with().workers(workers).start().await;
+        let (key, ingest) = (world.key.clone(), world.http().address());
+        let burst = burst::send(&key, &[ingest], async |mut progress| {
+            for part in [0.2, 0.4, 0.6, 0.8] {
+                progress.until(part).await;
+                world.workers.remove(0).kill();
+                world.add_worker().await;
+            }
+        })
+        .await;
+        assert_eq!(burst.interrupted(), 0, "requests that waited for a killed one get their replies");
+        burst.assert_applied_once(&world).await;
+    }
 }
 
 #[tokio::test]

@@ -1,10 +1,11 @@
 //! A queue without a worker, and a full queue (D9).
 
+use super::fill_queue;
 use futures_util::future::join_all;
 use serde_json::json;
 use std::collections::HashSet;
 use tests::event::batch;
-use tests::{Event, HttpClient, HttpRequest, MAX_WAIT, QueuedMessage, World, event, eventually};
+use tests::{Event, HttpClient, HttpRequest, QueuedMessage, World, event};
 
 /// A world without workers whose ingest doesn't wait for one.
 async fn without_workers(queue_length: &str) -> World {
@@ -29,11 +30,7 @@ async fn a_batch_that_timed_out_without_a_worker_is_applied_later_and_reported_b
     assert_eq!(world.queues.depth("events").await, 1, "it is kept");
 
     start_worker_and_patient_ingest(&mut world).await;
-    eventually("it is applied", MAX_WAIT, async || match world.pipeline(&[]).await.len() {
-        1 => Ok(()),
-        other => Err(format!("{other} leads")),
-    })
-    .await;
+    world.until_applied(1).await;
     let again = world.result(enquiry).await;
     let lead = world.pipeline(&[]).await.remove(0);
     assert_eq!((&again["status"], &again["leadId"]), (&json!("duplicate"), &lead["id"]));
@@ -50,7 +47,7 @@ async fn a_retry_queued_with_its_original_is_applied_once() {
     start_worker_and_patient_ingest(&mut world).await;
     world.until_depth("events", 0).await;
     // The queue is empty once all messages are delivered, before they are applied.
-    world.database.until_count("SELECT count(*) FROM event_ledger", 1).await;
+    world.until_applied(1).await;
     assert_eq!(world.result(enquiry).await["status"], "duplicate");
     assert_eq!(world.pipeline(&[]).await.len(), 1);
     assert_eq!(world.database.count("SELECT count(*) FROM timeline").await, 1);
@@ -59,35 +56,22 @@ async fn a_retry_queued_with_its_original_is_applied_once() {
 #[tokio::test]
 async fn a_full_queue_rejects_batches_that_are_not_ingested() {
     let mut world = without_workers("5").await;
-    let (mut kept, mut refused) = (Vec::new(), Vec::new());
-    // The broker counts with a delay: a few more than five may get in.
-    for _ in 0..100 {
+    let [kept, refused] = fill_queue(async |_| {
         let contact = event("contact.identified").email("ana@example.com");
         let response = world.send(std::slice::from_ref(&contact)).await;
-        match tests::text(&response.json()["code"]) {
-            "processing_timeout" => kept.push(contact),
-            "overloaded" => refused.push((contact, response)),
-            other => panic!("{other}"),
-        }
-        if refused.len() == 3 {
-            break;
-        }
-    }
-    assert!(kept.len() >= 5 && refused.len() == 3, "{} kept, {} refused", kept.len(), refused.len());
+        (contact, response)
+    })
+    .await;
     for (_, response) in &refused {
         response.assert_error(503, "overloaded");
         assert!(!response.header("retry-after").is_empty(), "{response:?}");
     }
     start_worker_and_patient_ingest(&mut world).await;
-    eventually("the queued batches are applied", MAX_WAIT, async || {
-        let applied = world.database.count("SELECT count(*) FROM event_ledger").await;
-        if usize::try_from(applied) == Ok(kept.len()) { Ok(()) } else { Err(format!("{applied} applied")) }
-    })
-    .await;
+    world.until_applied(kept.len() as i64).await;
     for (contact, _) in refused {
         world.accept(contact).await;
     }
-    for contact in kept {
+    for (contact, _) in kept {
         let response = world.http().send(&world.key.events(batch(&[contact]))).await;
         assert_eq!(response.json()["duplicate"], 1);
     }

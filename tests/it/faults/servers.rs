@@ -5,7 +5,7 @@ use crate::burst;
 use std::time::Instant;
 use tests::dedicated_servers::{Broker, Postgres, StopMode};
 use tests::event::batch;
-use tests::{HttpRequest, MAX_WAIT, World, event, eventually};
+use tests::{HttpRequest, MAX_WAIT, World, event, eventually, until_equal};
 
 /// Checks that the programs report a server as unavailable, and that the route responds quickly, at first and afterwards.
 async fn assert_dependency_unavailable(world: &World, server: &str, code: &str) {
@@ -15,19 +15,10 @@ async fn assert_dependency_unavailable(world: &World, server: &str, code: &str) 
     assert!([code, "processing_timeout", "overloaded"].contains(&at_once.as_str()), "{at_once}");
     for program in world.ingests.iter().chain(&world.workers) {
         // The checks of one server do not fail in the same moment.
-        eventually(&format!("{server} is unavailable"), MAX_WAIT, async || {
-            let says = program.until_unready().await;
-            if says["checks"][server] == false { Ok(()) } else { Err(says.to_string()) }
-        })
-        .await;
+        until_equal(server, false, async || program.until_unready().await["checks"][server].clone()).await;
     }
-    eventually("requests are refused because of the outage", MAX_WAIT, async || {
-        match refused_quickly(world).await {
-            refused if refused == code => Ok(()),
-            refused => Err(refused),
-        }
-    })
-    .await;
+    until_equal("requests are refused because of the outage", code, async || refused_quickly(world).await)
+        .await;
 }
 
 /// Sends a request until its signature is used up, by this try or by one that got 503.
@@ -102,12 +93,6 @@ async fn responds_503_quickly_while_the_broker_blocks_publishers_and_recovers() 
     assert!(begun.elapsed() < REFUSED_WITHIN, "{:?}", begun.elapsed());
     assert_eq!(refused_quickly(&world).await, "overloaded");
     broker.allow_memory(2_000_000_000).await;
-    eventually("it succeeds", MAX_WAIT, async || {
-        match world.send(std::slice::from_ref(&first)).await.status {
-            200 => Ok(()),
-            status => Err(status.to_string()),
-        }
-    })
-    .await;
+    until_equal("it succeeds", 200, async || world.send(std::slice::from_ref(&first)).await.status).await;
     assert_eq!(world.pipeline(&[]).await.len(), 1);
 }

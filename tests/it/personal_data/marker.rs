@@ -1,7 +1,7 @@
 //! A text that a person leaves in every place is gone from all of them after the erasure.
 
 use super::columns::COVERED;
-use super::{BEFORE, at, erase, export, tables_with};
+use super::{BEFORE, at, company, erase, export, tables_with};
 use crate::records::{patch, post_request};
 use serde_json::{Value, json};
 use tests::receiver::Behavior;
@@ -21,8 +21,7 @@ async fn world() -> World {
     let builder = World::with().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true");
     let world = builder.set("CONNECT_WEBHOOK_ATTEMPTS", "1").start().await;
     world.until_ready().await;
-    let company = ["company", "create", "--tenant", "acme", "--name", "Example", "--domain", "people.test"];
-    world.connectctl.json(&company).await;
+    company(&world, "people.test").await;
     world
 }
 

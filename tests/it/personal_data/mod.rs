@@ -37,6 +37,12 @@ fn identified() -> Event {
     at(BEFORE, event("contact.identified"))
 }
 
+/// Creates a company account of that domain.
+async fn company(world: &World, domain: &str) -> Value {
+    let create = ["company", "create", "--tenant", "acme", "--name", "Example", "--domain", domain];
+    world.connectctl.json(&create).await["clientId"].clone()
+}
+
 async fn erase(connectctl: &Connectctl, client: &Value) -> Value {
     connectctl.json(&["client", "erase", "--tenant", "acme", "--client", text(client), "--yes"]).await
 }

@@ -1,6 +1,6 @@
 //! What `client export` and `client erase` print, and what they refuse.
 
-use super::{BEFORE, at, erase, export, identified};
+use super::{BEFORE, at, company, erase, export, identified};
 use crate::connectctl::{fields, is_time};
 use crate::records::patch;
 use serde_json::{Value, json};
@@ -68,8 +68,7 @@ async fn unknown_clients_companies_and_unconfirmed_erasures_are_refused() {
     let world = World::shared().await;
     world.add_tenant("beta").await;
     let client = world.accept(identified().email("ana@example.com")).await["clientId"].clone();
-    let company = ["company", "create", "--tenant", "acme", "--name", "Example", "--domain", "example.test"];
-    let company = world.connectctl.json(&company).await["clientId"].clone();
+    let company = company(&world, "example.test").await;
     let unknown = Uuid::now_v7().to_string();
     for (tenant, id, reason) in [
         ("beta", text(&client), "does not exist in tenant \"beta\""),
@@ -96,8 +95,7 @@ async fn unknown_clients_companies_and_unconfirmed_erasures_are_refused() {
 #[tokio::test]
 async fn a_company_keeps_its_account_and_loses_the_person() {
     let world = World::shared().await;
-    let company = ["company", "create", "--tenant", "acme", "--name", "Example", "--domain", "example.test"];
-    let account = world.connectctl.json(&company).await["clientId"].clone();
+    let account = company(&world, "example.test").await;
     let noted = json!({"note": "call ana@example.test"});
     world.accept(at(BEFORE, event("contact.updated")).email("ana@example.test").payload(noted)).await;
     world.accept(at(BEFORE, event("contact.updated")).email("bo@example.test").name("Bo")).await;
@@ -122,8 +120,7 @@ async fn a_company_keeps_its_account_and_loses_the_person() {
 #[tokio::test]
 async fn an_erasure_takes_a_companys_entries_about_the_person_and_no_others() {
     let world = World::shared().await;
-    let company = ["company", "create", "--tenant", "acme", "--name", "Corp", "--domain", "corp.test"];
-    let account = world.connectctl.json(&company).await["clientId"].clone();
+    let account = company(&world, "corp.test").await;
     let updated = |email: &str| at(BEFORE, event("contact.updated")).email(email);
     let joana = updated("joana@corp.test").payload(json!({"email": "joana@corp.test"}));
     world.accept(joana.clone()).await;

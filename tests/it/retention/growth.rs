@@ -89,8 +89,7 @@ async fn tables_keep_their_size_and_operations_their_cost_over_months() {
     // Postgres reuses a removed page of an index only when no older transaction of any database of the server runs.
     let server = Postgres::start().await;
     // While autovacuum analyzes a table, the test's own VACUUM keeps the rows that were deleted last.
-    server.execute("ALTER SYSTEM SET autovacuum = off").await;
-    server.execute("SELECT pg_reload_conf()").await;
+    server.configure("SET autovacuum = off").await;
     let database = TestDatabase::on(server.url()).await;
     let mut client = database.connect().await;
     client.batch_execute(SETUP).await.expect("a setup");

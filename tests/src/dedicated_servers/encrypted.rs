@@ -19,10 +19,9 @@ impl Postgres {
             encrypted.push_str(" clientcert=verify-ca");
         }
         self.write("pg_hba.conf", &format!("hostnossl all all 127.0.0.1/32 trust\n{encrypted}\n"));
-        self.execute("ALTER SYSTEM SET ssl = on").await;
         let authorities = if clients.is_some() { "clients.crt" } else { "" };
         self.execute(&format!("ALTER SYSTEM SET ssl_ca_file = '{authorities}'")).await;
-        self.execute("SELECT pg_reload_conf()").await;
+        self.configure("SET ssl = on").await;
     }
 
     /// Has connections with TLS check a password (SCRAM).
@@ -42,6 +41,12 @@ impl Postgres {
         let (client, connection) = tokio_postgres::connect(self.url(), NoTls).await.expect("a connection");
         tokio::spawn(connection);
         client.batch_execute(statement).await.unwrap_or_else(|error| panic!("{statement}: {error:?}"));
+    }
+
+    /// Changes a setting of the server: `SET name = value` or `RESET name`.
+    pub async fn configure(&self, change: &str) {
+        self.execute(&format!("ALTER SYSTEM {change}")).await;
+        self.execute("SELECT pg_reload_conf()").await;
     }
 
     /// Writes a file of the data directory, readable by the server only.

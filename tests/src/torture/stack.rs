@@ -83,8 +83,7 @@ impl Stack {
             Broker::start_on_small_disk(DISKS_MIB.1)
         );
         // The log of Postgres must fit its file system.
-        postgres.execute("ALTER SYSTEM SET max_wal_size = '400MB'").await;
-        postgres.execute("SELECT pg_reload_conf()").await;
+        postgres.configure("SET max_wal_size = '400MB'").await;
         let database = TestDatabase::on(postgres.url()).await;
         let standby = start_synchronous_standby(&postgres).await;
         let amqp_url = format!("{}?heartbeat=4", broker.url());
@@ -232,10 +231,8 @@ impl Stack {
 async fn start_synchronous_standby(primary: &Postgres) -> Postgres {
     let standby = primary.start_standby().await;
     // It waits that long after each end of the primary, and all confirmations with it.
-    standby.execute("ALTER SYSTEM SET wal_retrieve_retry_interval = '100ms'").await;
-    standby.execute("SELECT pg_reload_conf()").await;
-    primary.execute("ALTER SYSTEM SET synchronous_standby_names = '*'").await;
-    primary.execute("SELECT pg_reload_conf()").await;
+    standby.configure("SET wal_retrieve_retry_interval = '100ms'").await;
+    primary.configure("SET synchronous_standby_names = '*'").await;
     standby
 }
 

@@ -6,7 +6,7 @@ use super::{
 use crate::records::{every_read, every_write, new_lead, post_request, record};
 use serde_json::json;
 use tests::event::batch;
-use tests::{MAX_WAIT, World, event, eventually};
+use tests::{World, event};
 
 /// Restarts ingest with a long reply timeout.
 async fn with_long_reply_timeout(world: &mut World) {
@@ -67,14 +67,7 @@ async fn waits_for_a_slow_broker_as_long_as_for_the_worker() {
     let request = post_request(&world.key, "/clients", "k-1", &json!({"email": "ana@example.com"}));
     world.proxies().broker.stall();
     let slow = async {
-        eventually("the write is handed to the broker", MAX_WAIT, async || {
-            let samples = world.ingests[0].metrics().await;
-            match samples.sum("connect_backlog_units", &[("queue", "records")]) {
-                1.0 => Ok(()),
-                units => Err(format!("{units} units")),
-            }
-        })
-        .await;
+        world.ingests[0].until_sum("connect_backlog_units", &[("queue", "records")], 1.0).await;
         // A batch fails after CONNECT_PUBLISH_TIMEOUT, so at its response the write has waited for longer.
         let batch = world.key.events(batch(&[event("contact.identified").email("bo@example.com")]));
         assert_unavailable(&world.http().send(&batch).await, "processing_timeout", &"a batch");

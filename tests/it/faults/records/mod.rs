@@ -6,7 +6,7 @@ mod unavailable;
 
 use crate::records::{Route, record};
 use serde_json::Value;
-use tests::{HttpRequest, HttpResponse, MAX_WAIT, World, eventually};
+use tests::{HttpRequest, HttpResponse, World};
 
 /// The stored clients, leads, trips and inbox threads.
 async fn stored(world: &World) -> Vec<Value> {
@@ -44,14 +44,7 @@ fn signed(world: &World, routes: Vec<Route>) -> Vec<(Route, HttpRequest)> {
 /// Waits until the last worker has handled `count` writes, whatever their outcome.
 async fn until_handled(world: &World, count: f64) {
     let worker = world.workers.last().expect("a worker");
-    eventually("writes are handled", MAX_WAIT, async || {
-        let samples = worker.metrics().await;
-        match samples.sum("connect_queue_lag_seconds_count", &[("queue", "records")]) {
-            found if found == count => Ok(()),
-            found => Err(format!("{found} of {count}")),
-        }
-    })
-    .await;
+    worker.until_sum("connect_queue_lag_seconds_count", &[("queue", "records")], count).await;
 }
 
 /// Sends a POST again, as its caller would: with a new signature, the same key and body.

@@ -24,11 +24,7 @@ async fn delivered_twice(world: &mut World, request: &HttpRequest) -> HttpRespon
         let message = world.queues.take("records").await.expect("a message");
         world.queues.publish_message("records", &message.without_reply()).await;
         world.add_worker().await;
-        eventually("it is applied", MAX_WAIT, async || match world.database.count(applied).await - before {
-            1 => Ok(()),
-            other => Err(other.to_string()),
-        })
-        .await;
+        world.database.until_count(applied, before + 1).await;
         world.queues.publish_message("records", &message).await;
     };
     futures_util::join!(ingest.send(request), twice).0

@@ -3,13 +3,14 @@
 use super::{
     assert_all_succeed, assert_done_once_by_retries, assert_unavailable, signed, stored, until_handled,
 };
+use crate::faults::fill_queue;
 use crate::records::replica::with_replica;
 use crate::records::{
     every_read, every_route, every_write, get, lead_route, new_lead, post_request, reads_on,
 };
 use serde_json::json;
 use std::time::{Duration, Instant};
-use tests::{MAX_WAIT, World, eventually, text};
+use tests::{MAX_WAIT, World, eventually};
 
 #[tokio::test]
 async fn without_the_replay_store_every_route_gets_503_and_changes_nothing() {
@@ -70,25 +71,14 @@ async fn without_the_replica_records_are_read_on_the_primary() {
 async fn a_full_queue_rejects_writes_and_their_retry_applies_them_once() {
     let world = World::with().workers(0).set("CONNECT_QUEUE_MAX_LENGTH", "5");
     let mut world = world.set("CONNECT_REPLY_TIMEOUT", "1s").start().await;
-    let (mut waited, mut refused) = (Vec::new(), Vec::new());
-    // The broker counts with a delay: a few more than five may get in.
-    for i in 0..100 {
+    let [waited, refused] = fill_queue(async |i| {
         let body = json!({"email": format!("{i}@example.com")});
         let request = post_request(&world.key, "/clients", &format!("k-{i}"), &body);
         let response = world.http().send(&request).await;
-        match text(&response.json()["code"]) {
-            "processing_timeout" => waited.push(request),
-            "overloaded" => {
-                assert_unavailable(&response, "overloaded", &i);
-                refused.push(request);
-            }
-            other => panic!("{other}"),
-        }
-        if refused.len() == 3 {
-            break;
-        }
-    }
-    assert!(waited.len() >= 5 && refused.len() == 3, "{} waited, {} refused", waited.len(), refused.len());
+        (request, response)
+    })
+    .await;
+    refused.iter().for_each(|(_, response)| assert_unavailable(response, "overloaded", &"a full queue"));
     // This may differ from `waited.len()`: the broker may have rejected a message after its request had timed out.
     let queued = world.queues.depth("records").await;
     world.set("CONNECT_REPLY_TIMEOUT", "30s");
@@ -96,7 +86,7 @@ async fn a_full_queue_rejects_writes_and_their_retry_applies_them_once() {
     world.restart_ingest().await;
     until_handled(&world, f64::from(queued)).await;
     assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 0);
-    for request in refused.iter().chain(&waited[..2]) {
+    for (request, _) in refused.iter().chain(&waited[..2]) {
         assert_done_once_by_retries(&world, request).await;
     }
 }

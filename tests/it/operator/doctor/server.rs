@@ -1,18 +1,18 @@
 //! Checks of the Postgres server.
 
 use super::{findings, of, until_fixed, until_found, world_without_programs};
-use tests::dedicated_servers::{Pooler, StopMode};
+use tests::dedicated_servers::{Pooler, Postgres, StopMode};
 use tests::{World, text};
 
 #[tokio::test]
 async fn settings_that_lose_data_clocks_that_differ_and_what_fills_the_disk_are_found() {
-    let (_postgres, world) = world_without_programs().await;
-    settings_that_lose_data_are_found(&world).await;
+    let (postgres, world) = world_without_programs().await;
+    settings_that_lose_data_are_found(&postgres, &world).await;
     clocks_that_differ_are_found(&world).await;
     what_fills_the_disk_is_found(&world).await;
 }
 
-async fn settings_that_lose_data_are_found(world: &World) {
+async fn settings_that_lose_data_are_found(postgres: &Postgres, world: &World) {
     let ctl = &world.connectctl;
     for (name, bad, level) in [
         ("fsync", "off", "error"),
@@ -22,8 +22,7 @@ async fn settings_that_lose_data_are_found(world: &World) {
         ("synchronous_commit", "off", "warning"),
         ("default_transaction_isolation", "serializable", "warning"),
     ] {
-        world.database.execute(&format!("ALTER SYSTEM SET {name} = '{bad}'")).await;
-        world.database.execute("SELECT pg_reload_conf()").await;
+        postgres.configure(&format!("SET {name} = '{bad}'")).await;
         let finding = until_found(ctl, &[], level, "postgres.settings", &format!("{name} is {bad}")).await;
         // The fix has two statements, of which the first one cannot run in a transaction block.
         for statement in text(&finding["fix"]).split("; then ") {
@@ -31,19 +30,14 @@ async fn settings_that_lose_data_are_found(world: &World) {
         }
         until_fixed(ctl, &[], "postgres.settings", name).await;
     }
-    for (name, value) in [("synchronous_commit", "local"), ("synchronous_standby_names", "other")] {
-        world.database.execute(&format!("ALTER SYSTEM SET {name} = '{value}'")).await;
-        world.database.execute("SELECT pg_reload_conf()").await;
-    }
+    postgres.configure("SET synchronous_commit = 'local'").await;
+    postgres.configure("SET synchronous_standby_names = 'other'").await;
     until_found(ctl, &[], "warning", "postgres.settings", "synchronous_commit is local").await;
-    world.database.execute("ALTER SYSTEM RESET synchronous_standby_names").await;
-    world.database.execute("SELECT pg_reload_conf()").await;
+    postgres.configure("RESET synchronous_standby_names").await;
     until_fixed(ctl, &[], "postgres.settings", "synchronous_commit").await;
-    world.database.execute("ALTER SYSTEM SET default_transaction_read_only = on").await;
-    world.database.execute("SELECT pg_reload_conf()").await;
+    postgres.configure("SET default_transaction_read_only = on").await;
     until_found(ctl, &[], "error", "postgres.read_only", "the server is read-only").await;
-    world.database.execute("ALTER SYSTEM RESET default_transaction_read_only").await;
-    world.database.execute("SELECT pg_reload_conf()").await;
+    postgres.configure("RESET default_transaction_read_only").await;
     until_fixed(ctl, &[], "postgres.read_only", "").await;
 }
 
