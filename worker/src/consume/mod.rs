@@ -14,7 +14,6 @@ use common::event::{EventStatus, InboundType};
 use common::metrics::{self, EVENTS};
 use common::outage::Outage;
 use common::trace::{RequestContext, TraceContext};
-use std::fmt::{self, Display, Formatter};
 use tracing::Span;
 
 /// Registers the event counters at zero, so that they are exported before the first event.
@@ -37,45 +36,10 @@ fn trace_parent(traceparent: Option<&str>) -> Option<TraceContext> {
 
 /// The log span of a unit of several requests. It contains the request id and trace id of each request.
 fn unit_span(request_contexts: &[RequestContext]) -> Span {
-    let request_ids =
-        SpaceSeparated(request_contexts, |request_context: &RequestContext| request_context.request_id);
-    let trace_ids =
-        SpaceSeparated(request_contexts, |request_context: &RequestContext| request_context.context.trace_id);
+    let of_each = |id: fn(&RequestContext) -> String| -> String {
+        request_contexts.iter().map(id).collect::<Vec<_>>().join(" ")
+    };
+    let request_ids = of_each(|request_context| request_context.request_id.to_string());
+    let trace_ids = of_each(|request_context| request_context.context.trace_id.to_string());
     tracing::error_span!("unit", %request_ids, %trace_ids)
-}
-
-/// One value of each request, separated by spaces.
-struct SpaceSeparated<'t, F>(&'t [RequestContext], F);
-
-impl<T: Display, F: Fn(&RequestContext) -> T> Display for SpaceSeparated<'_, F> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        for (at, request_context) in self.0.iter().enumerate() {
-            let space = if at == 0 { "" } else { " " };
-            write!(f, "{space}{}", (self.1)(request_context))?;
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use uuid::Uuid;
-
-    #[test]
-    fn log_span_of_a_unit_names_all_its_requests() {
-        let request_context =
-            |id| RequestContext { request_id: Uuid::from_u128(id), context: TraceContext::begin(false) };
-        let request_contexts = [request_context(1), request_context(2)];
-        let requests =
-            SpaceSeparated(&request_contexts, |request_context: &RequestContext| request_context.request_id)
-                .to_string();
-        assert_eq!(requests, format!("{} {}", Uuid::from_u128(1), Uuid::from_u128(2)));
-        let [one, two] = request_contexts.map(|request_context| request_context.context.trace_id);
-        let traces = SpaceSeparated(&request_contexts, |request_context: &RequestContext| {
-            request_context.context.trace_id
-        })
-        .to_string();
-        assert_eq!(traces, format!("{one} {two}"));
-    }
 }
