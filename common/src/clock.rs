@@ -7,6 +7,7 @@ use crate::metrics::CLOCK_DIFFERENCE;
 use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
+use uuid::{ContextV7, Timestamp, Uuid};
 
 /// A program whose clock differs from the database's by this much or more is not ready: receivers refuse signatures that are five
 /// minutes old, and ingest would refuse good ones.
@@ -14,6 +15,9 @@ const MOST_DIFFERENCE: TimeDelta = TimeDelta::seconds(120);
 
 /// What the clock of the database has shown, and when it was read here.
 static DATABASE_TIME: Mutex<Option<(DateTime<Utc>, Instant)>> = Mutex::new(None);
+
+/// What keeps the ids of [`database_id`] in order.
+static IDS: Mutex<ContextV7> = Mutex::new(ContextV7::new());
 
 /// The current time in whole milliseconds, because a stored time must be read back unchanged (D19).
 #[expect(clippy::disallowed_methods, reason = "this is the clock")]
@@ -29,6 +33,13 @@ pub fn database_now() -> DateTime<Utc> {
         let since = TimeDelta::from_std(read.elapsed()).unwrap_or_default();
         (at + since).trunc_subsecs(3)
     })
+}
+
+/// A UUIDv7 of [`database_now`], greater than all that this process has made before.
+pub fn database_id() -> Uuid {
+    let now = database_now();
+    let seconds = u64::try_from(now.timestamp()).unwrap_or_default();
+    Uuid::new_v7(Timestamp::from_unix(&IDS, seconds, now.timestamp_subsec_nanos()))
 }
 
 /// Notes what the database's clock has just shown.

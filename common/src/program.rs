@@ -199,10 +199,12 @@ impl Service {
             health.set("broker", brokers.iter().all(Broker::is_connected));
             health.set("publishing", publishing.can_publish());
             health.set("consuming", is_consuming());
-            health.set("postgres", pools[0].is_writable(READINESS_INTERVAL).await);
+            let is_writable = pools[0].is_writable(READINESS_INTERVAL).await;
+            health.set("postgres", is_writable);
             let has_key = pools[0].has_master_key(&self.master_keys, READINESS_INTERVAL).await;
             health.set("master_key", has_key);
-            if has_key {
+            // The database's time is known then.
+            if has_key && is_writable {
                 master_key_verified.cancel();
             }
             Database::observe(&pools);

@@ -114,7 +114,7 @@ impl Recorder {
         let instead = AttemptRecord {
             state: DeliveryState::DeadLettered,
             due_in: None,
-            at: clock::now(),
+            at: clock::database_now(),
             status: None,
             error: Some("the result of the attempt cannot be recorded".to_owned()),
             response: None,

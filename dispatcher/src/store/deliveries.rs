@@ -90,7 +90,7 @@ pub(crate) async fn load_notices(database: &Database, slots: &[i16]) -> Result<V
             event_id: row.try_get(3)?,
             event_type: row.try_get(4)?,
             attempt: row.try_get(5)?,
-            published_at: clock::now(),
+            published_at: clock::database_now(),
             traceparent: row.try_get(6)?,
             request_id: row.try_get(7)?,
             reason: row.try_get(8)?,

@@ -31,7 +31,6 @@ use futures_util::future::try_join;
 use numbers::{EnquiryNumbers, ReservedNumbers};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tenants::TenantDirectory;
-use uuid::Uuid;
 
 /// Limits the log lines about broken invariants of writes and actions.
 static BROKEN_INVARIANTS: LogLimit<1> = LogLimit::new();
@@ -96,7 +95,7 @@ enum Decision<T> {
 
 /// What the rules need besides the loaded data.
 struct UnitContext {
-    /// The current time in whole milliseconds (D19).
+    /// The current time in whole milliseconds (D19), by the database's clock.
     now: DateTime<Utc>,
     numbers: ReservedNumbers,
     erasures: ErasureCheck,
@@ -116,8 +115,9 @@ impl UnitContext {
             .get_mut(&tenant)
             .ok_or_else(|| TxError::Abandoned("the tenant does not exist".to_owned()))?;
         let numbers = self.numbers.of(tenant);
-        // UUIDv7 (D18).
-        Ok(rule(state, &mut Context { now: self.now, next_id: &mut Uuid::now_v7, numbers, skip_discovery }))
+        // UUIDv7 (D18). An erasure finds new rows by the time in their ids.
+        let next_id = &mut clock::database_id;
+        Ok(rule(state, &mut Context { now: self.now, next_id, numbers, skip_discovery }))
     }
 }
 
@@ -192,13 +192,13 @@ impl<U: UnitOfWork> UnitRun<'_, U> {
         let load = Load::new(unit.request(), locking, unit.claim_queries(), check.query());
         let mut transaction = database.pipelined().await?;
         let max_new_leads = unit.max_new_leads();
-        let reserved =
-            pipeline.numbers.reserve(&max_new_leads, clock::now().year(), transaction.connected_at());
+        let year = clock::database_now().year();
+        let reserved = pipeline.numbers.reserve(&max_new_leads, year, transaction.connected_at());
         let (rows, numbers) = try_join(transaction.begin(load.queries()), reserved).await?;
         let mut loaded = load.into_loaded(rows)?;
         pipeline.erasures.learn(&check, &loaded.tenant_erasures, unit.events())?;
         let erasures = check.with_found(std::mem::take(&mut loaded.erased_identities));
-        let mut unit_ctx = UnitContext { now: clock::now(), numbers, erasures };
+        let mut unit_ctx = UnitContext { now: clock::database_now(), numbers, erasures };
         let decision = catch_unwind(AssertUnwindSafe(|| unit.decide(&mut loaded, &mut unit_ctx)))
             .unwrap_or_else(|_| Err(TxError::Abandoned("the rules panicked".to_owned())));
         match decision? {

@@ -148,7 +148,7 @@ impl UnitOfWork for WriteUnit<'_> {
         }
         match sql_state {
             QUOTA_USED_UP => {
-                let retry_after = store::until_next_month(clock::now());
+                let retry_after = store::until_next_month(clock::database_now());
                 Some(vec![Err(WriteRefusal::QuotaExceeded { retry_after })])
             }
             DEADLINE_PASSED => Some(vec![Err(WriteRefusal::ProcessingTimeout)]),
