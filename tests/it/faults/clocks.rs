@@ -1,10 +1,12 @@
 //! Machines that show different times.
 
+use crate::advisor::act;
 use crate::records::post;
 use chrono::{DateTime, Utc};
 use common::clock;
 use serde_json::json;
-use tests::{MAX_WAIT, Program, Receiver, World, eventually, text};
+use tests::dedicated_servers::Postgres;
+use tests::{Program, Receiver, World, text, until_equal};
 
 /// Settings of a program whose clock is wrong by so many seconds. Durations are measured by a clock that stays as it is.
 fn shift(by: &str) -> [(&str, &str); 3] {
@@ -15,26 +17,54 @@ fn shift(by: &str) -> [(&str, &str); 3] {
     ]
 }
 
+/// Starts a program of the world whose clock is wrong by so many seconds.
+pub(crate) async fn shifted(world: &World, name: &str, by: &str) -> Program {
+    start(world, name, &shift(by)).await
+}
+
+async fn start(world: &World, name: &str, more: &[(&str, &str)]) -> Program {
+    let mut settings = world.settings().to_vec();
+    settings.extend(more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+    Program::listening(name, &settings).await
+}
+
+/// All clocks of the worker, those for durations as well, are put forward by a minute while a round trip is under way.
+#[tokio::test]
+async fn a_worker_whose_action_has_hung_for_a_minute_is_not_alive() {
+    let postgres = Postgres::start().await;
+    let world = World::with().on_postgres(postgres.url()).workers(0).start().await;
+    let offset = std::env::temp_dir().join(format!("connect-offset-{}", std::process::id()));
+    std::fs::write(&offset, "+0").expect("a file");
+    let [preload, ..] = shift("");
+    let file = ("FAKETIME_TIMESTAMP_FILE", offset.to_str().expect("text"));
+    let worker = start(&world, "connect-worker", &[preload, ("FAKETIME_NO_CACHE", "1"), file]).await;
+    act(&world, "open-lead", json!({"email": "ana@example.com"})).await;
+    postgres.pause();
+    let action = json!({"action": "open-lead", "tenant": "acme", "email": "ana@example.com"});
+    world.queues.publish("crm", action.to_string().as_bytes()).await;
+    let alive = async || worker.operator_get("/livez").await.expect("a response").status;
+    until_equal("the action is under way", true, async || {
+        worker.metrics().await.sum("connect_oldest_unacknowledged_seconds", &[("queue", "crm")]) > 0.0
+    })
+    .await;
+    assert_eq!(alive().await, 200);
+    std::fs::write(&offset, "+61").expect("a file");
+    until_equal("it is not alive", 503, alive).await;
+    postgres.resume();
+    until_equal("it is alive again", 200, alive).await;
+    std::fs::remove_file(&offset).expect("a file");
+}
+
 #[tokio::test]
 async fn a_worker_a_minute_ahead_and_a_dispatcher_ten_minutes_behind_lose_nothing_and_say_so() {
     let receiver = Receiver::http();
     let world = World::with().set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true").workers(0).start().await;
     let subscription = world.subscribe(&receiver.url("/")).await;
-    let shifted = async |name: &str, by: &str| {
-        let mut settings = world.settings().to_vec();
-        settings.extend(shift(by).map(|(name, value)| (name.to_owned(), value.to_owned())));
-        let mut program = Program::spawn(name, &settings);
-        program.until_listening().await;
-        program
-    };
-    let worker = shifted("connect-worker", "+60").await;
+    let worker = shifted(&world, "connect-worker", "+60").await;
     worker.until_ready().await;
-    let dispatcher = shifted("connect-dispatcher", "-600").await;
-    eventually("the dispatcher knows that its clock differs", MAX_WAIT, async || {
-        let says = dispatcher.until_unready().await;
-        if says["checks"]["clock"] == false { Ok(()) } else { Err(says.to_string()) }
-    })
-    .await;
+    let dispatcher = shifted(&world, "connect-dispatcher", "-600").await;
+    until_equal("its clock", false, async || dispatcher.until_unready().await["checks"]["clock"].clone())
+        .await;
 
     // Whatever the clock of an operator's machine shows, a link can be used for as long as it says.
     let shifted =

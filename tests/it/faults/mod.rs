@@ -9,6 +9,8 @@ mod queue;
 mod records;
 mod servers;
 
+pub(crate) use clocks::shifted;
+
 use std::time::{Duration, Instant};
 use tests::event::batch;
 use tests::{HttpResponse, World, WorldBuilder, event, text};
