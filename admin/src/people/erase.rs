@@ -1,10 +1,11 @@
 //! Erasing a person (D32), in steps that are committed one by one, so that none holds its locks for long.
 //!
 //! The first remembers the hashes of the identities and the receipt: from then on events that are older than the erasure are refused,
-//! which makes it safe to remove the ledger's entries. Then the rows that may be many are deleted. What units of work change is deleted
-//! under the lock that excludes them, leads in portions, and at last the client: a unit that began before has committed what it knew of
-//! the person, which is deleted as well, and one that begins afterwards finds nobody. An erasure that was interrupted is continued by
-//! the next one, as long as the client exists. Dead letters follow; another run finds those that appear later.
+//! which makes it safe to remove the ledger's entries. Then the rows that may be many are deleted, and those that were written
+//! meanwhile, so that the steps under the lock find little. What units of work change is deleted under the lock that excludes them,
+//! leads in portions, and at last the client: a unit that began before has committed what it knew of the person, which is deleted as
+//! well, and one that begins afterwards finds nobody. An erasure that was interrupted is continued by the next one, as long as the
+//! client exists. Dead letters follow; another run finds those that appear later.
 
 use super::dead_letters::{self, MessageMatcher};
 use super::{Person, PersonParameters, parse};
@@ -30,9 +31,9 @@ use uuid::Uuid;
 
 /// The name of the dead letters in a receipt.
 const DEAD_LETTERS: &str = "deadLetters";
-/// How far before the first search the second one begins. Rows are committed later than the time that they carry: by the length
-/// of a unit of work, and the difference of two clocks.
-const SEARCH_AGAIN: TimeDelta = TimeDelta::minutes(10);
+/// The largest difference of the clocks of two servers of the database. Rows that are committed after the lock was had carry no
+/// earlier time than that, because a unit of work takes it from the database after it has shared the lock.
+const CLOCKS: TimeDelta = TimeDelta::minutes(2);
 
 /// Numbers of rows, by the name of their list.
 type Removed = BTreeMap<&'static str, u64>;
@@ -110,26 +111,39 @@ async fn erase_rows(
     (slug, tenant): (&str, TenantId),
     id: ClientId,
 ) -> Result<(), AdminError> {
-    let began = clock::database_now();
-    let mut known = Person::find(&*client, (slug, tenant), id, DateTime::UNIX_EPOCH, usize::MAX).await?;
-    let from = known.created_at - TimeDelta::hours(1);
-    people::find_since(&*client, &mut known, from).await?;
     let announce = async |tx: &Transaction<'_>| {
         let erased_at = erasures::lock(tx, tenant).await?;
         let person = Person::find(tx, (slug, tenant), id, erased_at, 0).await?;
         let hashes = person.hashes(&key(tx, master_keys).await?, erased_at);
-        erasures::add(tx, (tenant, id), erased_at, &known.record_ids(), &hashes).await?;
-        record(tx, actor, AuditAction::EraseClient, &id.to_string(), Some(tenant)).await
+        erasures::add(tx, (tenant, id), erased_at, &person.record_ids(), &hashes).await?;
+        record(tx, actor, AuditAction::EraseClient, &id.to_string(), Some(tenant)).await?;
+        Ok((erased_at, person))
     };
-    transact(client, announce).await?;
-    for step in known.steps(STEP) {
-        let delete = async |tx: &Transaction<'_>| {
-            let (mut step, before) = (step.clone(), begin_step(tx, tenant, id).await?);
-            let removed = remove_streams(tx, &mut step).await?;
-            count(tx, (tenant, id), &before, &removed, &step.record_ids()).await
-        };
-        transact(client, delete).await?;
+    let (erased_at, mut known) = transact(client, announce).await?;
+    let (mut since, first) = (DateTime::UNIX_EPOCH, known.created_at - TimeDelta::hours(1));
+    for is_second in [false, true] {
+        let lock = async |tx: &Transaction<'_>| erasures::lock(tx, tenant).await;
+        let locked_at = if is_second { transact(client, lock).await? } else { erased_at };
+        people::find_records(&*client, &mut known, since, usize::MAX).await?;
+        people::find_since(&*client, &mut known, since.max(first)).await?;
+        for step in known.steps(STEP) {
+            let delete = async |tx: &Transaction<'_>| {
+                let (mut step, before) = (step.clone(), begin_step(tx, tenant, id).await?);
+                let removed = remove_streams(tx, &mut step).await?;
+                count(tx, (tenant, id), &before, &removed, &step.record_ids()).await
+            };
+            transact(client, delete).await?;
+        }
+        (known.account_entries, known.notifications, known.outbox) = Default::default();
+        since = locked_at - CLOCKS;
     }
+    let delete = async |tx: &Transaction<'_>| {
+        let before = begin_step(tx, tenant, id).await?;
+        let removed = people::delete_messages(tx, &known, STEP).await?;
+        count(tx, (tenant, id), &before, &Removed::from([("inboxMessages", removed)]), &[]).await?;
+        Ok(removed)
+    };
+    while transact(client, delete).await? > 0 {}
     let delete = async |tx: &Transaction<'_>| {
         let erased_at = erasures::lock(tx, tenant).await?;
         let before = begin_step(tx, tenant, id).await?;
@@ -137,7 +151,6 @@ async fn erase_rows(
             // Another command has ended this erasure.
             return Ok(true);
         }
-        let since = began.min(erased_at) - SEARCH_AGAIN;
         let mut person = Person::find(tx, (slug, tenant), id, since, LEADS).await?;
         let is_last = person.leads.len() < LEADS;
         if is_last {

@@ -111,6 +111,12 @@ common::statements! {
     SELECT notification_id FROM notifications
     WHERE tenant_id = $1 AND notification_id >= $2 AND lead_id = ANY($3)";
 
+    /// A lead may have any number of messages.
+    const DELETE_MESSAGES = "-- people.delete_messages
+    DELETE FROM inbox_messages WHERE ctid = ANY(ARRAY(
+        SELECT ctid FROM inbox_messages WHERE tenant_id = $1 AND lead_id = ANY($2) LIMIT $3
+    ))";
+
     /// The responses of POSTs name the client.
     const IDEMPOTENCY_KEYS = "-- people.idempotency_keys
     SELECT key_prefix, idempotency_key FROM idempotency_keys
@@ -265,6 +271,12 @@ pub(crate) async fn find_deliveries(on: &impl GenericClient, person: &mut Person
     let outbox: Vec<Uuid> = person.outbox.iter().copied().collect();
     person.deliveries = ids(on, DELIVERIES, &[&person.tenant.0, &outbox]).await?;
     Ok(())
+}
+
+/// Deletes at most so many inbox messages of the person's leads, and returns their number.
+pub(crate) async fn delete_messages(tx: &Transaction<'_>, person: &Person, max: usize) -> Result<u64> {
+    let max = i64::try_from(max).unwrap_or(i64::MAX);
+    execute(tx, DELETE_MESSAGES, &[&person.tenant.0, &person.leads, &max]).await
 }
 
 /// Removes the person's outbound events from those that are to be fanned out.
