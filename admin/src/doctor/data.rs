@@ -1,5 +1,5 @@
-//! The schema, the values that are sealed under the master key, rows that expired, requests that got no reply in time, and webhooks
-//! that are not sent.
+//! The schema, the values that are sealed under the master key, rows that expired, unfinished erasures, requests that got no reply
+//! in time, and webhooks that are not sent.
 
 use super::Finding;
 use crate::{AdminError, Result, overview, sealed_values, store};
@@ -21,6 +21,13 @@ common::statements! {
     WHERE c.relnamespace = current_schema()::regnamespace AND NOT (i.indisvalid AND i.indisready AND i.indislive)
       AND NOT EXISTS (SELECT FROM pg_stat_progress_create_index p WHERE p.index_relid = i.indexrelid)
     ORDER BY 1";
+
+    /// While the client exists, or until the dead letters have been counted.
+    const UNFINISHED_ERASURES = "-- doctor.unfinished_erasures
+    SELECT t.slug, e.client_id::text, e.erased_at
+    FROM erasures e JOIN tenants t USING (tenant_id) LEFT JOIN clients c USING (tenant_id, client_id)
+    WHERE c.client_id IS NOT NULL OR e.removed->'deadLetters' IS NULL
+    ORDER BY e.erased_at LIMIT 20";
 }
 
 pub(super) async fn version(client: &Client) -> Result<Vec<Finding>> {
@@ -96,6 +103,19 @@ pub(super) async fn retention(client: &Client, settings: &RetentionSettings) -> 
         }
     }
     Ok(findings)
+}
+
+/// Erasures of people that have begun and not ended.
+pub(super) async fn erasures(client: &Client) -> Result<Vec<Finding>> {
+    let rows = client.query(UNFINISHED_ERASURES.as_str(), &[]).await?;
+    let of = |row: &tokio_postgres::Row| {
+        let (tenant, client, at): (String, String, _) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        Ok(Finding::warning(
+            format!("the erasure of client {client} that began at {} is not finished", clock::to_text(at)),
+            format!("If it does not run now: connectctl client erase --tenant {tenant} --client {client}"),
+        ))
+    };
+    rows.iter().map(of).collect()
 }
 
 /// Requests of the last minutes that got 503 `processing_timeout`.

@@ -1,4 +1,5 @@
-//! Checks of an installation: servers, settings, schema, secrets, roles, requests that timed out, webhooks, and queues.
+//! Checks of an installation: servers, settings, schema, secrets, roles, unfinished erasures, requests that timed out, webhooks, and
+//! queues.
 //!
 //! Each check has a limited time and reports what is wrong as findings, with what to do. A check that cannot run is an error
 //! itself, and the others go on. Nothing is changed.
@@ -105,6 +106,7 @@ async fn check_database(installation: &Installation, client: &Client, report: &m
     if let Some(settings) = report.usable("retention", &installation.retention) {
         report.check("retention", within(data::retention(client, settings)).await);
     }
+    report.check("erasures", within(data::if_migrated(data::erasures(client))).await);
     report.check("requests", within(data::if_migrated(data::requests(client))).await);
     report.check("webhooks", within(data::if_migrated(data::webhooks(client))).await);
 }

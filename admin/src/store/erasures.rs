@@ -43,10 +43,10 @@ common::statements! {
     const MARK_TENANT = "-- tenants.mark_erasure
     UPDATE tenants SET last_erasure_at = greatest(last_erasure_at, $2) WHERE tenant_id = $1";
 
-    /// The first step of an erasure adds the receipt, and the last one what has changed meanwhile.
+    /// The first step of an erasure adds the receipt, and the last one what has changed meanwhile. The dead letters are counted last.
     const ADD = "-- erasures.add
     INSERT INTO erasures AS e (tenant_id, client_id, erased_at, removed, record_ids, identity_hashes)
-    VALUES ($1, $2, $3, '{\"deadLetters\":0}', $4, $5)
+    VALUES ($1, $2, $3, '{}', $4, $5)
     ON CONFLICT (tenant_id, client_id) DO UPDATE SET erased_at = excluded.erased_at,
         record_ids = ARRAY(SELECT unnest(e.record_ids) UNION SELECT unnest(excluded.record_ids)),
         identity_hashes = ARRAY(SELECT unnest(e.identity_hashes) UNION SELECT unnest(excluded.identity_hashes))";

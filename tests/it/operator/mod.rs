@@ -2,7 +2,7 @@
 
 mod connections;
 mod dead_letters;
-mod doctor;
+pub(crate) mod doctor;
 mod kubernetes;
 mod logs;
 mod master_key;

@@ -3,6 +3,7 @@
 use super::{AFTER, BEFORE, at, erase, identified, outcome, tables_with};
 use crate::advisor::act;
 use crate::faults::shifted;
+use crate::operator::doctor::{until_fixed, until_found};
 use crate::records::post_request;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -169,9 +170,13 @@ async fn an_erasure_is_committed_in_steps_and_one_that_was_killed_is_continued()
         let found = rows(table).await;
         assert!(left.contains(&found), "{found} rows of {table} are left");
     }
+    let finding = until_found(&world.connectctl, &[], "warning", "erasures", text(&client)).await;
+    let command = format!("connectctl client erase --tenant acme --client {}", text(&client));
+    assert!(text(&finding["fix"]).ends_with(&command), "{finding}");
     let receipt = erase(&world.connectctl, &client).await;
     assert_eq!(receipt["removed"]["timeline"], 4502, "the steps of all three: {receipt}");
     assert_eq!(receipt["removed"]["leads"], 1202, "{receipt}");
+    until_fixed(&world.connectctl, &[], "erasures", "").await;
     let again = world.http().send(&posted).await;
     assert_eq!(again.status, 401, "neither the response of before nor a new lead: {again:?}");
     assert_eq!(tables_with(&world, MARKER).await, Vec::<String>::new());

@@ -2,6 +2,7 @@
 
 use super::columns::COVERED;
 use super::{BEFORE, at, company, erase, export, tables_with};
+use crate::operator::doctor::{until_fixed, until_found};
 use crate::records::{patch, post_request};
 use serde_json::{Value, json};
 use tests::receiver::Behavior;
@@ -188,6 +189,7 @@ async fn an_erasure_drops_webhooks_at_once_while_the_broker_is_unreachable() {
     let client = text(&opened["clientId"]);
     let refusal = away.refusal(&["client", "erase", "--tenant", "acme", "--client", client, "--yes"]).await;
     assert!(refusal.contains("erased from the database, but not from the dead-letter queues"), "{refusal}");
+    until_found(&world.connectctl, &[], "warning", "erasures", client).await;
     until(2, "state = 'dropped' AND NOT needs_notice").await;
     assert_eq!(tables_with(&world, MARKER).await, Vec::<String>::new());
     world.connectctl.json(&["subscription", "resume", &ids[1]]).await;
@@ -207,4 +209,5 @@ async fn an_erasure_drops_webhooks_at_once_while_the_broker_is_unreachable() {
         (&receipt["removed"]["deliveries"], &receipt["removed"]["deadLetters"]),
         (&json!(2), &json!(0))
     );
+    until_fixed(&world.connectctl, &[], "erasures", "").await;
 }

@@ -31,7 +31,7 @@ fn of<'f>(findings: &'f [Value], check: &str, part: &str) -> Option<&'f Value> {
 }
 
 /// Waits until a check has a finding of that level which contains `part`, and returns it. Some states are seen a moment later.
-async fn until_found(
+pub(crate) async fn until_found(
     connectctl: &Connectctl,
     options: &[&str],
     level: &str,
@@ -49,7 +49,7 @@ async fn until_found(
 }
 
 /// Waits until a check has no such finding.
-async fn until_fixed(connectctl: &Connectctl, options: &[&str], check: &str, part: &str) {
+pub(crate) async fn until_fixed(connectctl: &Connectctl, options: &[&str], check: &str, part: &str) {
     eventually(&format!("{check} is fixed: {part}"), MAX_WAIT, async || {
         let found = findings(connectctl, options).await;
         if of(&found, check, part).is_none() { Ok(()) } else { Err(format!("{found:?}")) }
@@ -73,7 +73,7 @@ async fn a_healthy_installation_has_no_findings() {
     world.until_ready().await;
     assert_eq!(findings(&world.connectctl, &[]).await, Vec::<Value>::new());
     let shown = world.connectctl.run(&["doctor", "--role-prefix", ROLE_PREFIX]).await;
-    assert_eq!((shown.code, shown.output.trim()), (Some(0), "21 checks, no findings."), "{shown:?}");
+    assert_eq!((shown.code, shown.output.trim()), (Some(0), "22 checks, no findings."), "{shown:?}");
     assert_eq!(shown.errors, "");
 }
 
