@@ -139,24 +139,3 @@ fn identities(actor: &Actor) -> impl Iterator<Item = PersonIdentity<&str>> {
     let phone = actor.phone.as_ref().filter(|_| is_alone).map(|phone| PersonIdentity::Phone(phone.digits()));
     [email, external_id, phone].into_iter().flatten()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::rules::testing::envelope;
-    use common::event::parse_batch;
-    use serde_json::json;
-
-    #[test]
-    fn a_phone_counts_only_alone() {
-        let named = |actor: serde_json::Value| {
-            let body = format!(r#"{{"events": [{}]}}"#, envelope("1", "contact.identified", &actor, "{}"));
-            let batch = parse_batch(body.as_bytes(), "acme").unwrap();
-            identities(&batch[0].actor).map(|identity| format!("{identity:?}")).collect::<Vec<_>>()
-        };
-        let all = json!({"email": "Ana@Example.com", "externalId": "X-1", "phone": "+49 1"});
-        assert_eq!(named(all), [r#"Email("ana@example.com")"#, r#"ExternalId("X-1")"#]);
-        assert_eq!(named(json!({"phone": "+49 1"})), [r#"Phone("491")"#]);
-        assert_eq!(named(json!({"phone": "+49 1", "externalId": "X"})), [r#"ExternalId("X")"#]);
-    }
-}
