@@ -70,6 +70,6 @@ impl Options {
 
     /// Duration of its floor, which varies less.
     pub(crate) fn floor(&self) -> Duration {
-        self.duration() / 4
+        self.duration() / 10
     }
 }

@@ -22,9 +22,8 @@ use warp::http::StatusCode;
 
 const CONNECTIONS: usize = 8;
 
-/// Why a request is refused, and with which status; a replay is refused from its second use on.
-const REASONS: [(&str, u16); 4] =
-    [("bad signature", 401), ("unknown key", 401), (MALFORMED, 400), ("replay", 401)];
+/// Why a request is refused, and with which status.
+const REASONS: [(&str, u16); 3] = [("bad signature", 401), ("unknown key", 401), (MALFORMED, 400)];
 const MALFORMED: &str = "signed, but malformed";
 /// As long as a secret is.
 const SECRET: &[u8] = b"cs_0123456789012345678901234567890123456789012345";
@@ -58,8 +57,6 @@ pub(crate) async fn run(options: &Options) -> String {
 /// Measures refused requests of one kind. Each response must have this status, if there is one.
 async fn refusals(sender: &Sender, reason: &str, status: Option<u16>, length: Duration) -> LoadStats {
     let request = request(&sender.key, reason);
-    // The first use of a replay is accepted.
-    sender.exchange(&request).await;
     measure(CONNECTIONS, length, 1, async |_| {
         // A signature may be used once only, so each malformed request differs.
         let own = (reason == MALFORMED).then(|| self::request(&sender.key, reason));

@@ -10,7 +10,7 @@ use tests::World;
 
 const SHAPE: Shape = Shape { traffic: Traffic::Mix, batch: 100, connections: 8 };
 /// Numbers of ingests and workers.
-const COPIES: [(usize, usize); 3] = [(1, 1), (1, 2), (2, 2)];
+const COPIES: [(usize, usize); 2] = [(1, 1), (2, 2)];
 
 /// Bytes of the database with its indexes.
 const SIZE: &str = "SELECT pg_database_size(current_database())";
