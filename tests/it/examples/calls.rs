@@ -7,17 +7,21 @@ use serde_json::{Value, json};
 use tests::{ApiKey, CommandOutput, MAX_WAIT, Samples, World, eventually, text};
 use uuid::Uuid;
 
-/// Runs an example with the credentials of `key`.
-async fn run(world: &World, key: &ApiKey, name: &str, language: &str, argument: &str) -> CommandOutput {
+/// The variables of the examples, with the credentials of `key`.
+pub(super) fn settings(world: &World, key: &ApiKey) -> [(String, String); 4] {
     let url = format!("http://{}", world.http().address());
-    let settings = [
+    [
         ("CONNECT_URL", &url),
         ("CONNECT_TENANT", &key.tenant),
         ("CONNECT_KEY", &key.prefix),
         ("CONNECT_SECRET", &key.secret),
     ]
-    .map(|(name, value)| (name.to_owned(), value.clone()));
-    CommandOutput::example(&format!("{name}.{language}"), &[argument], &settings, b"").await
+    .map(|(name, value)| (name.to_owned(), value.clone()))
+}
+
+/// Runs an example with the credentials of `key`.
+async fn run(world: &World, key: &ApiKey, name: &str, language: &str, argument: &str) -> CommandOutput {
+    CommandOutput::example(&format!("{name}.{language}"), &[argument], &settings(world, key), b"").await
 }
 
 /// Runs an example that must succeed, and returns what it printed.

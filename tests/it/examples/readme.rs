@@ -1,5 +1,6 @@
 //! The documents' functions for receivers of webhooks judge every vector correctly, and the documents' commands work.
 
+use crate::openapi::python_tool;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use tests::{CommandOutput, World, text};
@@ -80,6 +81,26 @@ console.log(JSON.stringify(cases.map((one) => {{
         verify(text(&case["secret"]), text(&case["header"]), text(&case["body"]).as_bytes(), now)
     });
     assert_eq!(wrong(&rust.collect::<Vec<_>>()), none, "Rust");
+}
+
+#[tokio::test]
+async fn the_documented_clients_sign_what_they_send() {
+    let world = World::shared().await;
+    let python = block("integrators.md", "Use the records API", "python")
+        + "batch = {'events': []}
+sent = client.get('/api/v1/crm/connect/clients?email=a%40b.example'), client.post('/api/v1/crm/connect/events', json=batch)
+print([response.status_code for response in sent])";
+    let node = block("integrators.md", "Use the records API", "js").replace("export ", "")
+        + "const url = process.env.CONNECT_URL + '/api/v1/crm/connect/';
+const sent = [await connectFetch(url + 'clients?email=node%40b.example'), await connectFetch(url + 'events', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{\"events\":  []}' })];
+console.log(`[${sent.map((response) => response.status).join(', ')}]`);";
+    let with_httpx = python_tool("python").await.as_std().get_program().to_string_lossy().into_owned();
+    for (interpreter, program) in [(with_httpx.as_str(), python), ("node --input-type=module", node)] {
+        let script = format!("{interpreter} - <<'END_OF_PROGRAM'\n{program}\nEND_OF_PROGRAM\n");
+        let ran = CommandOutput::bash(&script, &super::calls::settings(&world, &world.key)).await;
+        // Signatures are checked before a batch may not be empty.
+        assert_eq!((ran.output.trim(), ran.errors.as_str()), ("[200, 400]", ""), "{ran:?}");
+    }
 }
 
 /// The shell scripts of the examples' README.
