@@ -57,24 +57,36 @@ async fn rejects_targets_and_hosts_of_other_servers_and_closes_the_connection() 
 }
 
 #[tokio::test]
-async fn the_servers_for_operators_need_one_host() {
+async fn the_servers_for_operators_need_one_host_and_a_path() {
     let world = World::with().ingests(0).start().await;
-    let console = Program::console(world.settings()).await;
-    for (address, path) in
-        [(world.workers[0].operator_address(), "/livez"), (console.http().address(), "/sign-in")]
-    {
-        let head = format!("GET {path} HTTP/1.1\r\n");
+    let (worker, console) = (&world.workers[0], Program::console(world.settings()).await);
+    for (address, path) in [
+        (worker.operator_address(), "/livez"),
+        (console.operator_address(), "/livez"),
+        (console.http().address(), "/sign-in"),
+    ] {
+        let status = async |request: String| exchange_with(address, request.as_bytes()).await.0.status;
         for hosts in ["", "host: a\r\nhost: a\r\n"] {
-            let (response, mut connection) =
-                exchange_with(address, format!("{head}{hosts}\r\n").as_bytes()).await;
-            assert_eq!(response.status, 400, "{path} {hosts:?}: {response:?}");
-            connection.until_closed_in_order().await;
+            assert_eq!(status(format!("GET {path} HTTP/1.1\r\n{hosts}\r\n")).await, 400, "{path} {hosts:?}");
         }
-        let (response, _) = exchange_with(address, format!("{head}host: a\r\n\r\n").as_bytes()).await;
-        assert_eq!(response.status, 200, "{path}: {response:?}");
-        let old = format!("GET {path} HTTP/1.0\r\n\r\n");
-        assert_eq!(exchange_with(address, old.as_bytes()).await.0.status, 200, "{path}");
+        for target in ["example.com:80", "*", "example.com", "?a", "http://", "http:/a", "\\", "#", "/\u{7f}"]
+        {
+            for method in ["GET", "POST", "OPTIONS", "CONNECT"] {
+                let request = format!("{method} {target} HTTP/1.1\r\nhost: a\r\n\r\n");
+                let (response, mut connection) = exchange_with(address, request.as_bytes()).await;
+                assert_eq!(response.status, 400, "{path} {request:?}: {response:?}");
+                connection.until_closed_in_order().await;
+            }
+        }
+        for target in ["//", "//a:b@c", "/%", "/%00?%ff", "/..//\u{e9}?\u{202e}", "http://a:1?b"] {
+            let odd = status(format!("GET {target} HTTP/1.1\r\nhost: a\r\n\r\n")).await;
+            assert!([303, 404].contains(&odd), "{path} {target:?}: {odd}");
+        }
+        assert_eq!(status(format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n")).await, 200, "{path}");
+        assert_eq!(status(format!("GET {path} HTTP/1.0\r\n\r\n")).await, 200, "{path}");
     }
+    let logs = worker.logs() + &console.logs();
+    assert!(!logs.contains("panicked"), "{logs}");
 }
 
 #[tokio::test]

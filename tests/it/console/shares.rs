@@ -104,4 +104,6 @@ async fn peers_behind_a_trusted_proxy_have_shares_of_their_own() {
     }
     until_equal("the share is used up", Some(503), async || status("198.51.100.1, 192.0.2.1").await).await;
     assert_eq!(status("192.0.2.2").await, Some(200));
+    drop(slow);
+    until_equal("the share is free", Some(200), async || status("192.0.2.1").await).await;
 }
