@@ -155,12 +155,4 @@ mod tests {
         assert_eq!(told, lines.map(|line| format!("{line}\r\n")).concat());
         assert_eq!(csv(records[..0].iter(), false).unwrap(), "");
     }
-
-    #[test]
-    fn a_line_of_json_is_a_record() {
-        let told = json_lines([record("=1", "a\nb"), record("b", "c")].iter()).unwrap();
-        let lines: Vec<serde_json::Value> =
-            told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        assert_eq!((lines.len(), &lines[0]["who"], &lines[0]["target"]), (2, &"=1".into(), &"a\nb".into()));
-    }
 }

@@ -1,5 +1,6 @@
 //! Audit records in the browser: filter and export.
 
+use super::hostile::{UNSEEN, assert_isolated};
 use super::{ConsoleWorld, Visitor, body, form, with_id};
 use crate::connectctl::audit::add_records;
 use chrono::TimeDelta;
@@ -17,11 +18,11 @@ async fn records_are_filtered_and_exported_as_lines_of_json_and_as_csv() {
     add_records(database, clock::now() - TimeDelta::days(10), 2_500).await;
     // What a person who is signed in, or the name of a target, could put into a spreadsheet.
     database
-        .execute(
+        .execute(&format!(
             "INSERT INTO audit_records (tenant_id, audit_id, at, who, interface, action, target)
-             SELECT tenant_id, '01900000-0000-7000-8000-000000000000', now(), '=HYPERLINK(1)', 'console', 'test.action', '@x, \"y\"'
+             SELECT tenant_id, '01900000-0000-7000-8000-000000000000', now(), '=HYPERLINK(1){UNSEEN}', 'console', 'test.action', '@x, \"y\"'
              FROM tenants WHERE slug = 'acme'",
-        )
+        ))
         .await;
     let (admin, operator) = (console.admin().await, console.operator().await);
     let page = admin.page("/agencies/acme/audit?action=tenant.&who=").await;
@@ -31,6 +32,9 @@ async fn records_are_filtered_and_exported_as_lines_of_json_and_as_csv() {
         page.contains("test.action") && !page.contains("tenant.create") && page.contains("before="),
         "{page}"
     );
+    let page = admin.page("/agencies/acme/audit?who=%3DHYPERLINK").await;
+    assert!(page.contains(UNSEEN), "{page}");
+    assert_isolated(&page, "/audit");
     assert!(admin.page("/agencies/acme/audit?from=soon").await.contains("&quot;soon&quot; is not known"));
 
     let lines = admin.post("/agencies/acme/audit/export", &[("format", "jsonl"), ("action", "test.")]).await;
@@ -45,17 +49,23 @@ async fn records_are_filtered_and_exported_as_lines_of_json_and_as_csv() {
         (&"2499".into(), &"0".into()),
         "the newest first"
     );
-    assert_eq!(records[2_500]["who"], "=HYPERLINK(1)", "JSON is for programs");
+    assert_eq!(records[2_500]["who"], format!("=HYPERLINK(1){UNSEEN}"), "JSON is for programs");
 
     let csv = operator.post("/audit/export", &[("format", "csv")]).await;
     assert_eq!(csv.header("content-disposition"), "attachment; filename=\"audit-all.csv\"");
     let csv = body(&csv);
     assert!(csv.starts_with("at,who,interface,action,target,tenant\r\n"), "{}", &csv[..80]);
     assert!(
-        csv.contains(",'=HYPERLINK(1),console,test.action,\"'@x, \"\"y\"\"\",acme\r\n"),
+        csv.contains(
+            ",'=HYPERLINK(1)\\u{7f}\\u{9b}\\u{200b}\\u{202e},console,test.action,\"'@x, \"\"y\"\"\",acme\r\n"
+        ),
         "neutralized: {csv}"
     );
     assert!(csv.contains(",tenant.create,other,other\r\n"), "all agencies: {csv}");
+    assert!(
+        ![csv, body(&lines)].iter().any(|text| text.contains(|c: char| UNSEEN.contains(c))),
+        "nothing unseen is raw"
+    );
     // Each export is recorded, in the agency whose records it had.
     let exports = "SELECT count(*) FROM audit_records a LEFT JOIN tenants t USING (tenant_id)
         WHERE action = 'audit.export' AND interface = 'console'";

@@ -8,6 +8,19 @@ use tests::{HttpRequest, event, text};
 /// Ends texts, attributes and scripts in HTML if it is not escaped.
 const HOSTILE: &str = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>";
 
+/// DEL, a control of C1, a space without width, and a mark of direction.
+pub(super) const UNSEEN: &str = "\u{7f}\u{9b}\u{200b}\u{202e}";
+
+/// Checks that each mark of direction of a page has an end: in `<bdi>`, in an attribute, or in what has text alone.
+pub(super) fn assert_isolated(page: &str, path: &str) {
+    for (at, _) in page.match_indices('\u{202e}') {
+        let is_in = |begin: &str, end: &str| page[..at].rfind(begin) > page[..at].rfind(end);
+        let is_isolated =
+            [("<bdi>", "</bdi>"), ("<", ">"), ("<title>", "</title>"), ("<option", "</option>")];
+        assert!(is_isolated.iter().any(|(begin, end)| is_in(begin, end)), "{path}: {}", &page[..at]);
+    }
+}
+
 /// Ids of what [`store`] has stored.
 struct Stored {
     client: String,
@@ -66,12 +79,18 @@ async fn store(console: &ConsoleWorld, content: &str) -> Stored {
 async fn what_partners_send_is_text_on_every_page() {
     let console = ConsoleWorld::shared().await;
     let Stored { client, lead, subscription, delivery, .. } = store(&console, HOSTILE).await;
-    for statement in [
-        format!("UPDATE tenants SET name = $${HOSTILE}$$ WHERE slug = 'acme'"),
-        format!("UPDATE attempts SET error = $${HOSTILE}$$ WHERE delivery_id = '{delivery}'"),
-        format!("UPDATE subscriptions SET display_url = $$https://example.com/{HOSTILE}$$"),
+    // URLs and errors are made of ASCII.
+    for (column, unseen) in [
+        ("attempts SET error", ""),
+        ("subscriptions SET display_url", ""),
+        ("tenants SET name", UNSEEN),
+        ("members SET name", UNSEEN),
+        ("api_keys SET name", UNSEEN),
+        ("clients SET name", UNSEEN),
+        ("leads SET title", UNSEEN),
     ] {
-        console.world.database.execute(&statement).await;
+        let update = format!("UPDATE {column} = $$https://example.com/{unseen}{HOSTILE}$$");
+        console.world.database.execute(&update).await;
     }
     let query = super::encoded(HOSTILE);
     let paths = [
@@ -102,6 +121,7 @@ async fn what_partners_send_is_text_on_every_page() {
         let page = admin.page(&format!("/agencies/acme{path}")).await;
         assert!(!page.contains("<script>") && !page.contains("<img"), "{path}: {page}");
         assert!(!page.contains("\"'>"), "{path}: an attribute was ended: {page}");
+        assert_isolated(&page, &path);
         escaped += page.matches("&lt;script&gt;alert(1)").count();
     }
     assert!(escaped > 30, "the content is shown: {escaped}");
@@ -110,6 +130,19 @@ async fn what_partners_send_is_text_on_every_page() {
     {
         let page = operator.page(&path).await;
         assert!(!page.contains("<script>") && !page.contains("\"'>"), "{path}: {page}");
+    }
+    for list in [&["member", "list"][..], &["key", "list"], &["pipeline"]] {
+        for (format, escapes) in
+            [(&[][..], r"\u{7f}\u{9b}\u{200b}\u{202e}"), (&["--json"], r"\u007f\u009b\u200b\u202e")]
+        {
+            let ran = console.world.connectctl.run(&[list, &["--tenant", "acme"], format].concat()).await;
+            let is_seen = |c: char| c == '\n' || c == '…' || (' '..='~').contains(&c);
+            assert!(
+                ran.output.contains(escapes) && ran.output.chars().all(is_seen),
+                "{list:?}: {}",
+                ran.output
+            );
+        }
     }
 }
 
