@@ -169,6 +169,8 @@ async fn names_of_people_are_visible_and_those_of_groups_compare_exactly(console
         ("\u{a0}acme-admins", 403),
         ("acme-admins\u{a0}", 403),
         ("\u{3000}acme-admins,\u{2003}acme-staff", 403),
+        ("\"friends of, acme-admins\"", 403),
+        ("friends of, acme-admins", 303),
         ("other,\t acme-admins \t", 303),
     ] {
         let response = sign_in(&mut console.visitor(), "ana@example.com", groups).await;

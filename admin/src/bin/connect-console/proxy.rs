@@ -126,58 +126,6 @@ fn single(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Fail
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hyper::Method;
-    use uuid::Uuid;
-
-    fn proxy(networks: &str) -> Proxy {
-        let pairs = [(USER_HEADER, "X-User"), (GROUPS_HEADER, "X-Groups"), (NETWORKS, networks)];
-        OptionalProxy::from_env(&Environment::from_pairs(&pairs)).unwrap().0.unwrap()
-    }
-
-    fn person(
-        peer: &str,
-        headers: &[(&'static str, &'static str)],
-    ) -> Result<Option<(String, Vec<String>)>, Failure> {
-        let mut map = HeaderMap::new();
-        for (name, value) in headers {
-            map.append(*name, value.parse().unwrap());
-        }
-        let request = Request {
-            id: Uuid::nil(),
-            peer: peer.parse().unwrap(),
-            method: Method::GET,
-            path: "/".to_owned(),
-            query: crate::fields::Fields::default(),
-            headers: map,
-            database_time: crate::database::DatabaseTime::default(),
-        };
-        let person = proxy("10.0.0.0/8").person(&request)?;
-        Ok(person.map(|person| (person.name.as_str().to_owned(), person.groups)))
-    }
-
-    #[test]
-    fn only_the_proxy_names_a_person() {
-        let headers = [("x-user", "ana@example.com"), ("x-groups", "ops, staff")];
-        let (name, groups) = person("::ffff:10.1.2.3", &headers).unwrap().unwrap();
-        assert_eq!((name.as_str(), groups), ("ana@example.com", vec!["ops".to_owned(), "staff".to_owned()]));
-        assert_eq!(person("192.0.2.1", &headers).unwrap(), None);
-        let without = person("10.1.2.3", &headers[..1]).unwrap().unwrap();
-        assert_eq!(without.1, [""], "no group");
-        for nobody in [&[][..], &[("x-user", "")], &[("x-user", " ")], &[("x-groups", "ops")]] {
-            assert_eq!(person("10.1.2.3", nobody).unwrap(), None, "{nobody:?}");
-        }
-    }
-
-    #[test]
-    fn repeated_headers_are_refused() {
-        for repeated in [
-            [("x-user", "ana"), ("x-user", "ana"), ("x-groups", "ops")],
-            [("x-user", "ana"), ("x-groups", "staff"), ("x-groups", "ops")],
-        ] {
-            assert!(matches!(person("10.1.2.3", &repeated), Err(Failure::BadRequest(_))), "{repeated:?}");
-            assert!(person("192.0.2.1", &repeated).unwrap().is_none(), "ignored from elsewhere");
-        }
-    }
 
     #[test]
     fn headers_and_networks_are_set_together() {
