@@ -5,8 +5,14 @@ use tests::{MAX_WAIT, World, eventually, until_equal};
 
 #[tokio::test]
 async fn dead_letters_are_seen_requeued_and_dropped() {
-    let console = ConsoleWorld::of(World::with()).await;
+    let console = ConsoleWorld::of(World::with().dispatchers(1)).await;
     let operator = console.operator().await;
+    assert!(operator.page("/queues").await.contains("webhooks.dead"));
+    let World { ingests, workers, dispatchers, .. } = &console.world;
+    for program in ingests.iter().chain(workers).chain(dispatchers).chain(&console.console) {
+        program.until_ready().await;
+        assert!(!program.logs().contains("\"ERROR\""), "a first start: {}", program.logs());
+    }
     let poison = async |count: usize| {
         for _ in 0..count {
             console.world.queues.publish("crm", b"no <b>action</b>").await;
