@@ -3,12 +3,14 @@
 //! Slow receivers hold every request until the test releases them, so that nothing depends on timing.
 
 use super::OutboundWorld;
+use crate::console::Visitor;
 use common::egress::LOOK_UPS;
 use common::model::TenantId;
 use common::sealed::{MasterKey, Secret, subscription_binding, subscription_url_binding};
+use futures_util::future::join_all;
 use std::collections::HashSet;
 use std::fs;
-use tests::{Behavior, MASTER_KEY, MAX_WAIT, Program, World, eventually};
+use tests::{Behavior, Connectctl, MASTER_KEY, MAX_WAIT, Program, World, eventually};
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
 use tokio_postgres::Client;
@@ -165,6 +167,8 @@ async fn silent_name_servers_of_an_agencys_receivers_delay_no_other_agency() {
     outbound.insert_outbox_events(5, "lead.assigned").await;
     let settings = outbound.world.settings();
     let _dispatcher = Program::spawn_with_resolv_conf("connect-dispatcher", settings, &resolv_conf);
+    let mut console = Program::spawn_with_resolv_conf("connect-console", settings, &resolv_conf);
+    console.until_listening().await;
     // As many look-ups as an agency may have while no other has one, each of a name that follows the header of its packets.
     let (mut names, mut packet) = (HashSet::new(), [0; 512]);
     while names.len() < LOOK_UPS.div_ceil(3) {
@@ -180,6 +184,37 @@ async fn silent_name_servers_of_an_agencys_receivers_delay_no_other_agency() {
     assert_eq!(outbound.world.database.count(ended).await, 0, "all look-ups are under way or wait");
     outbound.until_deliveries("delivered", 300).await;
     outbound.assert_numbers_have_no_holes().await;
+    receivers_that_are_being_checked_delay_no_pages(&console, &outbound.world.connectctl, &silent).await;
+}
+
+/// The pages of the agency itself and of another one, while six receivers of the first are looked up.
+async fn receivers_that_are_being_checked_delay_no_pages(
+    console: &Program,
+    connectctl: &Connectctl,
+    silent: &UdpSocket,
+) {
+    let admin_of = async |tenant: &str| {
+        Visitor::signed_in(console.http(), connectctl, &["--role", "admin", "--tenant", tenant]).await
+    };
+    let (creator, other) = (admin_of("acme").await, admin_of("zeta").await);
+    let create = async |n: usize| {
+        let url = format!("https://n{n}.console.test/");
+        creator.post("/agencies/acme/webhooks", &[("url", &url)]).await
+    };
+    let pages = async {
+        let mut packet = [0; 512];
+        while !packet.windows(7).any(|part| part == b"console") {
+            timeout(MAX_WAIT, silent.recv(&mut packet)).await.expect("a look-up").expect("a packet");
+        }
+        for _ in 0..10 {
+            assert_eq!(other.get("/agencies/zeta").await.status, 200, "a page of another agency");
+            assert_eq!(creator.get("/agencies/acme").await.status, 200, "a page of the agency");
+        }
+    };
+    tokio::select! {
+        created = join_all((0..6).map(create)) => panic!("none can be looked up: {created:?}"),
+        () = pages => {}
+    }
 }
 
 #[tokio::test]
