@@ -6,8 +6,7 @@ use crate::retention::Retention;
 use crate::sealed_values;
 use crate::settings::Settings;
 use common::broker::{
-    Broker, ConsumerSettings, MessageKeys, Queue, QueueUse, UnitBounds, observe_queues, run_turn_consumer,
-    run_unit_consumer,
+    Broker, GroupBounds, MessageKeys, Queue, QueueUse, UnitHandler, observe_queues, run_unit_consumer,
 };
 use common::db::{Database, PoolSettings};
 use common::program::{ACCEPTING, Program, Service};
@@ -106,27 +105,24 @@ impl<'a> Lanes<'a> {
         let (lanes, shutdown) = (self.settings.lanes, self.service.shutdown.clone());
         let messages = usize::from(PREFETCH);
         let bounds =
-            UnitBounds { prefetch: PREFETCH, messages, weight: UNIT_EVENTS, bytes: UNIT_BYTES, priority: 0 };
+            GroupBounds { prefetch: PREFETCH, messages, weight: UNIT_EVENTS, bytes: UNIT_BYTES, priority: 0 };
         for _ in 0..lanes {
             let handler = EventsHandler::new(self.pipeline("worker"), shutdown.clone());
-            self.start("events lane", Queue::Events, async move |settings: ConsumerSettings<'_>| {
-                run_unit_consumer(settings, bounds, handler).await;
-            })?;
+            self.start("events lane", Queue::Events, bounds, handler)?;
         }
         let messages = usize::from(UNIT_WRITES);
-        let writes = UnitBounds { prefetch: UNIT_WRITES, messages, weight: messages, ..bounds };
+        let writes = GroupBounds { prefetch: UNIT_WRITES, messages, weight: messages, ..bounds };
         for lane in 0..lanes {
             // A second lane only helps once a full unit waits for the first one: smaller units cost more for each write.
-            let writes = UnitBounds { priority: if lane == 0 { 0 } else { -1 }, ..writes };
+            let writes = GroupBounds { priority: if lane == 0 { 0 } else { -1 }, ..writes };
             let handler = RecordsHandler::new(self.pipeline("records"));
-            self.start("records lane", Queue::Records, async move |settings: ConsumerSettings<'_>| {
-                run_unit_consumer(settings, writes, handler).await;
-            })?;
+            self.start("records lane", Queue::Records, writes, handler)?;
         }
+        // One message at a time, so that actions are applied in order; it is accepted whatever its size. Those of a tenant that is
+        // locked are put off, and others follow.
+        let single = GroupBounds { prefetch: PREFETCH, messages: 1, weight: 1, bytes: 1, priority: 0 };
         let handler = CrmHandler::new(self.pipeline("records"), shutdown);
-        self.start("crm lane", Queue::Crm, async move |settings: ConsumerSettings<'_>| {
-            run_turn_consumer(settings, handler).await;
-        })
+        self.start("crm lane", Queue::Crm, single, handler)
     }
 
     /// A pipeline for one lane, with a connection for its units and one for its enquiry numbers.
@@ -147,11 +143,12 @@ impl<'a> Lanes<'a> {
         (critical_task::spawn("retention", retention.run()), database)
     }
 
-    fn start(
+    fn start<H: UnitHandler + 'static>(
         &mut self,
         name: &'static str,
         queue: Queue,
-        consume: impl AsyncFnOnce(ConsumerSettings<'_>) + Send + 'static,
+        bounds: GroupBounds,
+        handler: H,
     ) -> io::Result<()> {
         let [broker, replies] = self.brokers.clone();
         let (consuming, shutdown) = (Arc::clone(&self.consuming), self.service.shutdown.clone());
@@ -161,8 +158,7 @@ impl<'a> Lanes<'a> {
             if shutdown.run_until_cancelled(master_key_verified.cancelled()).await.is_none() {
                 return;
             }
-            let (broker, replies, consuming, shutdown) = (&broker, &replies, &*consuming, &shutdown);
-            consume(ConsumerSettings { broker, replies, queue, consuming, shutdown }).await;
+            run_unit_consumer(&broker, &replies, queue, bounds, handler, &consuming, &shutdown).await;
         };
         self.running.push(critical_task::spawn_on_thread(name, lane)?);
         Ok(())

@@ -1,142 +1,247 @@
-//! A consumer of one queue: waits for the connections, opens a channel, verifies the messages, opens again after the channel was
-//! lost, and closes. [`super::unit_consumer`] and [`super::turn_consumer`] decide which messages are handled together and when.
+//! A consumer of one queue: waits for the connection, opens a channel with a prefetch, forms groups of the messages that wait,
+//! opens again after the channel was lost, and drains or closes. What happens to a group is up to a
+//! [`GroupProcessor`]: [`super::unit_consumer`] and [`super::message_consumer`].
 
 use super::connection::{Broker, Link};
+use super::consumer_log::{log_cannot_consume, log_consumer_lost};
 use super::dead_letter_log::log_forged;
 use super::mac::{FORGED, MessageKeys};
 use super::message::Message;
 use super::time_limit::{in_time, settle_delivery};
 use super::topology::Queue;
 use super::unacknowledged;
-use crate::limited;
-use crate::log_limit::LogLimit;
 use crate::metrics::{self as names, APPLY_DURATION, DEAD_LETTERED, QUEUE_LAG, REDELIVERED};
 use crate::retry::RetryWaits;
 use futures_util::{FutureExt, StreamExt};
 use lapin::message::Delivery;
-use lapin::options::{BasicCancelOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions};
-use lapin::types::{AMQPValue, FieldTable, ShortString};
+use lapin::options::{BasicConsumeOptions, BasicQosOptions, BasicRejectOptions};
+use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Channel, Consumer};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Maximum time that closing a channel may take: a broker that blocks publishers does not respond.
+/// Maximum time that canceling a consumer or closing a channel may take: a broker that blocks publishers does not respond.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Waits before a consumer that was lost is opened again.
 const REOPEN_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(250));
 /// How often a consumer that receives nothing looks whether its channel is open.
 const CHANNEL_CHECK: Duration = Duration::from_secs(5);
-static LOST: LogLimit<{ Queue::ALL.len() }> = LogLimit::new();
-static REFUSED: LogLimit<{ Queue::ALL.len() }> = LogLimit::new();
 /// The longest wait for other messages before those that were put off are tried again.
-pub(super) const PUT_OFF_WAIT: Duration = Duration::from_millis(50);
+const PUT_OFF_WAIT: Duration = Duration::from_millis(50);
 
-/// What a consumer consumes, and until when.
+/// How much a consumer receives ahead and handles at once.
 #[derive(Clone, Copy, Debug)]
-pub struct ConsumerSettings<'a> {
-    /// The connection to consume on.
-    pub broker: &'a Broker,
-    /// The connection on which replies are sent. Consuming begins once it is open: messages that are consumed must be replied to.
-    pub replies: &'a Broker,
-    /// The queue.
-    pub queue: Queue,
-    /// Counts the consumers that are open now.
-    pub consuming: &'a AtomicUsize,
-    /// Ends consuming: what is under way is finished, and prefetched messages are requeued.
-    pub shutdown: &'a CancellationToken,
+pub struct GroupBounds {
+    /// Prefetch: messages that the broker delivers ahead of their acknowledgement.
+    pub prefetch: u16,
+    /// Maximum number of messages of a group.
+    pub messages: usize,
+    /// Maximum weight of a group; a single message may be heavier.
+    pub weight: usize,
+    /// Maximum number of bytes of a group's bodies; a single message may be larger.
+    pub bytes: usize,
+    /// Consumer priority: the broker delivers to this consumer only while the prefetch of all consumers of a higher
+    /// priority is used up.
+    pub priority: i8,
 }
 
-/// Runs `consume` on a consumer with this prefetch and priority until `shutdown`, and again after each reconnect. An error of
-/// `consume` says that the channel was lost.
-pub(super) async fn run_consumer(
+/// What a consumer consumes, and within which bounds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ConsumerSettings<'a> {
+    /// The connection to consume on.
+    pub(super) broker: &'a Broker,
+    /// The connection on which replies are sent; consuming begins once it is open. `None` for messages without replies.
+    pub(super) reply_connection: Option<&'a Broker>,
+    pub(super) queue: Queue,
+    pub(super) bounds: GroupBounds,
+}
+
+/// Collects the messages of a group and processes it: a unit of work, or messages that are handled one by one.
+pub(super) trait GroupProcessor: Send {
+    /// The reasons with which it dead-letters messages.
+    const DEAD_LETTER_REASONS: &'static [&'static str];
+    /// The messages of a group.
+    type Group: Default + Send;
+
+    /// Called when consuming begins, each time on a new channel.
+    fn opened(&mut self);
+
+    /// Called when consuming ends: at shutdown, or because the channel was lost.
+    fn ended(&mut self);
+
+    /// The weight of a message, counted against [`GroupBounds::weight`].
+    fn weigh(&self, message: &Message) -> usize;
+
+    /// Adds a verified message to a group. `link` is the connection that it was received on.
+    fn add(&self, group: &mut Self::Group, link: &Arc<Link>, delivery: Delivery, message: Message);
+
+    /// Processes a group; the next one is formed when it returns, and begins with the messages that this returns. Never canceled.
+    /// An error says that the channel was lost.
+    fn process(
+        &mut self,
+        group: Self::Group,
+    ) -> impl Future<Output = lapin::Result<Vec<(Delivery, Message)>>> + Send;
+}
+
+/// Consumes until `shutdown`, and again after each reconnect. Returns the open consumer, if there is one; its messages can be
+/// acknowledged until it is closed.
+pub(super) async fn run_consumer<P: GroupProcessor>(
     settings: ConsumerSettings<'_>,
-    (prefetch, priority): (u16, i8),
-    dead_letter_reasons: &[&'static str],
-    mut consume: impl AsyncFnMut(&mut OpenConsumer) -> lapin::Result<()>,
-) {
-    let ConsumerSettings { queue, consuming, shutdown, .. } = settings;
+    processor: &mut P,
+    shutdown: &CancellationToken,
+) -> Option<OpenConsumer> {
+    let queue = settings.queue;
     unacknowledged::register(queue);
-    register_counters(queue, dead_letter_reasons);
+    register_counters(queue, P::DEAD_LETTER_REASONS);
     let mut waits = REOPEN_WAITS;
     while let Some(Some(link)) = shutdown.run_until_cancelled(settings.link()).await {
-        match in_time(OpenConsumer::open(link, settings, prefetch, priority)).await {
+        match in_time(OpenConsumer::open(link, &settings)).await {
             Ok(mut open) => {
-                consuming.fetch_add(1, Ordering::Relaxed);
-                let ended = consume(&mut open).await;
-                consuming.fetch_sub(1, Ordering::Relaxed);
+                processor.opened();
+                let ended = open.run(processor, shutdown).await;
+                processor.ended();
                 match ended {
-                    Ok(()) => return open.close().await,
-                    Err(error) => {
-                        limited!(LOST[queue as usize], warn, queue = queue.as_str(), %error, "consumer lost; retrying in 250 ms");
-                    }
+                    Ok(()) => return Some(open),
+                    Err(error) => log_consumer_lost(queue, &error),
                 }
             }
-            Err(error) => {
-                limited!(REFUSED[queue as usize], warn, queue = queue.as_str(), %error, "starting a consumer failed; retrying in 250 ms");
-            }
+            Err(error) => log_cannot_consume(queue, &error),
         }
         waits.wait_unless_shutdown(shutdown).await;
     }
+    None
 }
 
 impl ConsumerSettings<'_> {
     /// Waits for the connections. `None` once the program shuts down.
     async fn link(&self) -> Option<Arc<Link>> {
         let link = self.broker.link().await?;
-        self.replies.link().await?;
+        if let Some(reply_connection) = self.reply_connection {
+            reply_connection.link().await?;
+        }
         Some(link)
     }
 }
 
 /// A consumer on one channel.
-pub(super) struct OpenConsumer {
+pub struct OpenConsumer {
     channel: Channel,
     consumer: Consumer,
     queue: Queue,
     keys: MessageKeys,
-    priority: i8,
-    shutdown: CancellationToken,
+    bounds: GroupBounds,
+    /// A message that exceeded the bounds of the previous group, and begins the next one.
+    carried_over: Option<(Delivery, Message)>,
+    /// Messages of the previous group that begin the next one, whatever its bounds. The prefetch bounds them.
+    put_off: Vec<(Delivery, Message)>,
     /// Keeps the connection open while the consumer uses it.
-    _link: Arc<Link>,
+    link: Arc<Link>,
+}
+
+impl std::fmt::Debug for OpenConsumer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OpenConsumer").field("queue", &self.queue).finish_non_exhaustive()
+    }
 }
 
 impl OpenConsumer {
-    async fn open(
-        link: Arc<Link>,
-        settings: ConsumerSettings<'_>,
-        prefetch: u16,
-        priority: i8,
-    ) -> lapin::Result<Self> {
-        let ConsumerSettings { broker, queue, shutdown, .. } = settings;
+    async fn open(link: Arc<Link>, settings: &ConsumerSettings<'_>) -> lapin::Result<Self> {
+        let ConsumerSettings { broker, queue, bounds, .. } = *settings;
         let channel = link.connection.create_channel().await?;
-        let consumer = consume(&channel, broker.queue_name(queue).into(), 0, (prefetch, priority)).await?;
-        let (keys, shutdown) = (broker.keys().clone(), shutdown.clone());
-        Ok(Self { channel, consumer, queue, keys, priority, shutdown, _link: link })
+        channel.basic_qos(bounds.prefetch, BasicQosOptions::default()).await?;
+        let (name, options) = (broker.queue_name(queue), BasicConsumeOptions::default());
+        let mut arguments = FieldTable::default();
+        arguments.insert("x-priority".into(), AMQPValue::ShortShortInt(bounds.priority));
+        let consumer = channel.basic_consume(name.into(), "".into(), options, arguments).await?;
+        Ok(Self {
+            channel,
+            consumer,
+            queue,
+            keys: broker.keys().clone(),
+            bounds,
+            carried_over: None,
+            put_off: Vec::new(),
+            link,
+        })
     }
 
-    pub(super) fn is_shutting_down(&self) -> bool {
-        self.shutdown.is_cancelled()
-    }
-
-    /// The next message, with its MAC verified, if it arrives within that time; for [`Duration::ZERO`], if it has arrived. `None` as
-    /// well at shutdown, and for a forged message, which is dead-lettered: a flood of them must not delay messages that were
-    /// received before.
-    pub(super) async fn next(&mut self, within: Duration) -> lapin::Result<Option<(Delivery, Message)>> {
-        let next = self.shutdown.run_until_cancelled(self.consumer.next());
-        let arrived = match within {
-            Duration::ZERO => next.now_or_never(),
-            within => timeout(within.min(CHANNEL_CHECK), next).await.ok(),
-        };
-        let ended = || lapin::ErrorKind::InvalidChannelState(lapin::ChannelState::Closed, "consumer ended");
-        // The library may not end a consumer that began while its connection was lost.
-        if arrived.is_none() && !self.channel.status().connected() {
-            return Err(ended().into());
+    /// `Ok` at shutdown, `Err` when the channel is gone.
+    async fn run<P: GroupProcessor>(
+        &mut self,
+        processor: &mut P,
+        shutdown: &CancellationToken,
+    ) -> lapin::Result<()> {
+        while let Some(group) = self.next_group(processor, shutdown).await? {
+            self.put_off = processor.process(group).await?;
         }
-        let Some(Some(delivery)) = arrived else { return Ok(None) };
-        let mut delivery = delivery.ok_or_else(ended)??;
+        Ok(())
+    }
+
+    /// Waits for the next message and adds what else is waiting, within the bounds. `None` at shutdown.
+    async fn next_group<P: GroupProcessor>(
+        &mut self,
+        processor: &mut P,
+        shutdown: &CancellationToken,
+    ) -> lapin::Result<Option<P::Group>> {
+        if shutdown.is_cancelled() {
+            return Ok(None);
+        }
+        let first = self.first(shutdown).await?;
+        let mut group = P::Group::default();
+        let put_off = std::mem::take(&mut self.put_off);
+        if put_off.is_empty() && first.is_none() {
+            return Ok(None);
+        }
+        for (delivery, message) in put_off {
+            processor.add(&mut group, &self.link, delivery, message);
+        }
+        let Some((delivery, message)) = first else { return Ok(Some(group)) };
+        let (mut weight, mut bytes) = (processor.weigh(&message), message.body.len());
+        processor.add(&mut group, &self.link, delivery, message);
+        for _ in 1..self.bounds.messages {
+            let Some(Some(waiting)) = self.consumer.next().now_or_never() else { break };
+            // A forged message ends the group (`None`): a flood of them must not delay the messages that are already in it.
+            let Some((delivery, message)) = self.receive(waiting?).await? else { break };
+            weight += processor.weigh(&message);
+            bytes += message.body.len();
+            if weight > self.bounds.weight || bytes > self.bounds.bytes {
+                self.carried_over = Some((delivery, message));
+                break;
+            }
+            processor.add(&mut group, &self.link, delivery, message);
+        }
+        Ok(Some(group))
+    }
+
+    /// The first message of a group besides those that were put off, waited for. `None` at shutdown, and if what was put off has
+    /// waited long enough.
+    async fn first(&mut self, shutdown: &CancellationToken) -> lapin::Result<Option<(Delivery, Message)>> {
+        if let Some(carried_over) = self.carried_over.take() {
+            return Ok(Some(carried_over));
+        }
+        let within = if self.put_off.is_empty() { CHANNEL_CHECK } else { PUT_OFF_WAIT };
+        let ended = || lapin::ErrorKind::InvalidChannelState(lapin::ChannelState::Closed, "consumer ended");
+        let next = async |consumer: &mut Consumer| timeout(within, consumer.next()).await;
+        while let Some(next) = shutdown.run_until_cancelled(next(&mut self.consumer)).await {
+            match next {
+                Ok(delivery) => {
+                    if let Some(first) = self.receive(delivery.ok_or_else(ended)??).await? {
+                        return Ok(Some(first));
+                    }
+                }
+                // The library may not end a consumer that began while its connection was lost.
+                Err(_) if !self.channel.status().connected() => return Err(ended().into()),
+                Err(_) if self.put_off.is_empty() => {}
+                Err(_) => break,
+            }
+        }
+        Ok(None)
+    }
+
+    /// The verified message of a delivery; `None` for a forged one, which is dead-lettered.
+    async fn receive(&self, mut delivery: Delivery) -> lapin::Result<Option<(Delivery, Message)>> {
         if let Some(message) = verified_message(self.queue, &self.keys, &mut delivery) {
             return Ok(Some((delivery, message)));
         }
@@ -144,37 +249,10 @@ impl OpenConsumer {
         Ok(None)
     }
 
-    /// Replaces the consumer by one with a prefetch of its own; the messages of the one before stay unacknowledged. All of its
-    /// prefetch must be unacknowledged, so that no message of it is on its way. `number` is that of its last delivery. When the channel
-    /// ends, the broker requeues the messages of its consumers, up to 32, in the order of their tags.
-    pub(super) async fn renew(&mut self, number: u64, prefetch: u16) -> lapin::Result<()> {
-        let (before, queue) = (self.consumer.tag(), self.consumer.queue());
-        let renewing = async {
-            self.channel.basic_cancel(before, BasicCancelOptions::default()).await?;
-            consume(&self.channel, queue, number, (prefetch, self.priority)).await
-        };
-        self.consumer = in_time(renewing).await?;
-        Ok(())
-    }
-
     /// Closes the channel: the broker requeues unacknowledged messages.
-    async fn close(self) {
+    pub async fn close(self) {
         drop(timeout(CLOSE_TIMEOUT, self.channel.close(200, "shutdown".into())).await);
     }
-}
-
-/// A consumer whose tag is a number.
-async fn consume(
-    channel: &Channel,
-    queue: ShortString,
-    number: u64,
-    (prefetch, priority): (u16, i8),
-) -> lapin::Result<Consumer> {
-    channel.basic_qos(prefetch, BasicQosOptions::default()).await?;
-    let (tag, options) = (format!("{number:020}"), BasicConsumeOptions::default());
-    let mut arguments = FieldTable::default();
-    arguments.insert("x-priority".into(), AMQPValue::ShortShortInt(priority));
-    channel.basic_consume(queue, tag.into(), options, arguments).await
 }
 
 /// Exports the counters of a queue's messages at 0, before there is something to count.

@@ -1,7 +1,7 @@
 //! RabbitMQ. The only module that uses the AMQP library, except for the parser of `AMQP_URL` in `settings`.
 //!
 //! One supervised connection for a program ([`Broker`]). On it: request/reply for ingest and `connectctl` ([`Rpc`]); the
-//! worker's consumers, of units of messages ([`run_unit_consumer`]) and by turns ([`run_turn_consumer`]); and confirmed publishing ([`Publisher`]) for the dispatcher. Each of them
+//! worker's consumer of units of messages ([`run_unit_consumer`]); and confirmed publishing ([`Publisher`]) for the dispatcher. Each of them
 //! detects a lost connection and continues on the next one. Published messages are signed and consumed ones verified with
 //! [`MessageKeys`]. An operator's command opens a connection of its own ([`OperatorConnection`]) and scans dead letters on it
 //! ([`DeadLetterScan`]).
@@ -9,6 +9,7 @@
 mod confirm_channel;
 mod connection;
 mod consumer;
+mod consumer_log;
 mod dead_letter_log;
 mod dead_letter_scan;
 mod dial;
@@ -25,12 +26,11 @@ mod time_limit;
 mod tls_report;
 mod topology;
 mod transport;
-mod turn_consumer;
 mod unacknowledged;
 mod unit_consumer;
 
 pub use connection::{Broker, QueueDepth};
-pub use consumer::ConsumerSettings;
+pub use consumer::{GroupBounds, OpenConsumer};
 pub use dead_letter_log::log_dead_letter;
 pub use dead_letter_scan::{
     DeadLetter, DeadLetterAction, DeadLetterCause, DeadLetterCounts, DeadLetterScan, Window,
@@ -45,5 +45,4 @@ pub use rpc::{CallError, Rpc, RpcRequest};
 pub use settle::MessageOutcome;
 pub use tls_report::{tls_files, tls_reports};
 pub use topology::{Queue, QueueUse, dead_queue_name, queue_name};
-pub use turn_consumer::{TurnHandler, run_turn_consumer};
-pub use unit_consumer::{UnitBounds, UnitHandler, run_unit_consumer};
+pub use unit_consumer::{UnitHandler, run_unit_consumer};

@@ -32,7 +32,7 @@ pub enum MessageOutcome {
         request_context: Option<RequestContext>,
     },
     /// Not handled, because another transaction holds a lock, or because the program shuts down. It stays unacknowledged and is in
-    /// the next unit, or the first of its line; the broker requeues it when the consumer closes.
+    /// the next unit; the broker requeues it when the consumer closes.
     PutOff,
 }
 
@@ -41,13 +41,6 @@ pub enum MessageOutcome {
 pub(super) struct Unit {
     pub(super) deliveries: Vec<Delivery>,
     pub(super) messages: Vec<Message>,
-}
-
-impl Unit {
-    pub(super) fn add(&mut self, (delivery, message): (Delivery, Message)) {
-        self.deliveries.push(delivery);
-        self.messages.push(message);
-    }
 }
 
 /// How a message is settled with the broker.
@@ -73,13 +66,9 @@ impl Settler {
         Self { replies: Replies::new(reply_connection.clone(), queue), queue }
     }
 
-    /// Replies, then acknowledges or dead-letters. Returns the messages that were put off.
-    pub(super) async fn settle(
-        &mut self,
-        unit: Unit,
-        outcomes: &[MessageOutcome],
-    ) -> lapin::Result<Vec<(Delivery, Message)>> {
-        self.reply_all(&unit, outcomes).await;
+    /// Replies, then acknowledges or dead-letters.
+    pub(super) async fn settle(&mut self, unit: &Unit, outcomes: &[MessageOutcome]) -> lapin::Result<()> {
+        self.reply_all(unit, outcomes).await;
         let of_each = unit.messages.iter().zip(outcomes);
         let settlements: Vec<Settlement> =
             of_each.map(|(message, outcome)| self.settlement(message, outcome)).collect();
@@ -94,9 +83,7 @@ impl Settler {
             let delivery = &unit.deliveries[index];
             settle_delivery(&delivery.acker, delivery.ack(BasicAckOptions { multiple })).await?;
         }
-        let settled = unit.deliveries.into_iter().zip(unit.messages).zip(settlements);
-        let put_off = settled.filter(|(_, settlement)| *settlement == Settlement::Leave);
-        Ok(put_off.map(|(message, _)| message).collect())
+        Ok(())
     }
 
     /// Sends the replies of messages that ask for one.
@@ -143,13 +130,13 @@ fn reply<'v>(delivery: &Delivery, outcome: &'v MessageOutcome) -> Option<Reply<'
     Some(Reply { to, id: delivery.properties.correlation_id().clone(), body })
 }
 
-/// The indexes of the messages to acknowledge, each with whether it acknowledges all messages before it as well: those of a unit of
-/// several are all in it, because it begins with what was put off. Rejected messages are settled already.
+/// The indexes of the messages to acknowledge, each with whether it acknowledges all messages before it as well: these are all in the
+/// unit, because it begins with what was put off. Rejected messages are settled already.
 fn acknowledgements(settlements: &[Settlement]) -> Vec<(usize, bool)> {
     let indexes = settlements.iter().enumerate();
     let mut indexes =
         indexes.filter(|(_, settlement)| **settlement == Settlement::Acknowledge).map(|(index, _)| index);
-    if settlements.len() == 1 || settlements.contains(&Settlement::Leave) {
+    if settlements.contains(&Settlement::Leave) {
         indexes.map(|index| (index, false)).collect()
     } else {
         indexes.next_back().map(|index| (index, true)).into_iter().collect()
@@ -181,6 +168,5 @@ mod tests {
         assert_eq!(acknowledgements(&[Acknowledge, Reject, Acknowledge, Reject]), [(2, true)]);
         assert_eq!(acknowledgements(&[Reject]), []);
         assert_eq!(acknowledgements(&[Leave, Acknowledge, Acknowledge]), [(1, false), (2, false)]);
-        assert_eq!(acknowledgements(&[Acknowledge]), [(0, false)], "others may be held");
     }
 }

@@ -1,25 +1,40 @@
 //! Actions that are delivered twice, and workers that are killed while applying them (architecture: Invariants 1, 2, 4).
 
-use super::refusals::actions_on_lead;
 use super::{
     act, action, count_actions, event_types, open_lead, send_action_as, stored_records, take_emitted, trip,
     until_settled,
 };
 use serde_json::{Value, json};
-use tests::{MAX_WAIT, Program, QueuedMessage, UNREACHED_RECEIVER, World, eventually, text, until_equal};
+use tests::{MAX_WAIT, QueuedMessage, UNREACHED_RECEIVER, World, eventually, text, until_equal};
 
 #[tokio::test]
 async fn a_redelivered_message_gets_the_same_ids_and_changes_nothing() {
     let world = World::start().await;
     world.subscribe(UNREACHED_RECEIVER).await;
     let opened = open_lead(&world).await;
-    let mut actions = vec![
+    let lead = &opened["leadId"];
+    for (i, body) in [
         action("open-lead", json!({"email": "ben@example.com"})),
         action("open-lead", json!({"client": opened["clientId"], "noTrip": true})),
-    ];
-    actions.extend(actions_on_lead(&opened["leadId"]));
-    actions.push(action("booking-cancel", json!({"bookingRef": "BR-9", "reason": "illness"})));
-    for (i, body) in actions.iter().enumerate() {
+        action("assign", json!({"lead": lead, "owner": "ben@acme.test"})),
+        action("stage", json!({"lead": lead, "stage": "lost", "reason": "too dear"})),
+        action(
+            "proposal-send",
+            json!({"lead": lead, "title": "T", "url": "https://a.b/", "channel": "email"}),
+        ),
+        action("proposal-view", json!({"lead": lead})),
+        action("proposal-discard", json!({"lead": lead})),
+        action(
+            "booking-confirm",
+            json!({"lead": lead, "bookingRef": "BR-1", "amount": 5, "currency": "INR"}),
+        ),
+        action("booking-cancel", json!({"bookingRef": "BR-1", "reason": "illness"})),
+        action("travelled", json!({"lead": lead})),
+        action("archive", json!({"lead": lead})),
+    ]
+    .iter()
+    .enumerate()
+    {
         let id = format!("message {i}");
         let first = send_action_as(&world, &id, body).await;
         assert_eq!(first["ok"], true, "{body}: {first}");
@@ -128,42 +143,6 @@ async fn workers_killed_in_a_burst_apply_each_action_once() {
         }
     }
     assert_each_applied_once(&world, COUNT as i64).await;
-}
-
-#[tokio::test]
-async fn an_action_does_not_wait_for_another_tenants_and_each_tenants_are_in_order_even_after_a_crash() {
-    const COUNT: i64 = 6_000;
-    let mut world = World::start().await;
-    world.add_tenant("zeta").await;
-    world.until_ready().await;
-    world.end_workers().await;
-    let flood: Vec<QueuedMessage> = (0..COUNT)
-        .map(|number| {
-            let body = action("open-lead", json!({"email": "ana@example.com", "noTrip": true}));
-            QueuedMessage::new(body.to_string().as_bytes()).with_id(&format!("flood-{number}"))
-        })
-        .collect();
-    world.queues.publish_all("crm", &flood).await;
-    let other = json!({"tenant": tests::slug("zeta"), "email": "ben@example.com"});
-    let started = async {
-        world.until_depth("crm", COUNT as u32 + 1).await;
-        Program::worker(world.settings()).await
-    };
-    let (_, mut worker) = futures_util::join!(act(&world, "open-lead", other), started);
-    let applied = flood_applied_in_order(&world).await;
-    assert!(applied < COUNT / 2, "{applied} were applied before the other tenant's");
-    worker.kill();
-    world.add_worker().await;
-    until_some_applied(&world, applied + 100).await;
-    flood_applied_in_order(&world).await;
-}
-
-/// The number of actions of the flood that were applied: the first ones.
-async fn flood_applied_in_order(world: &World) -> i64 {
-    let numbers = "SELECT count(*) - 1 - max(split_part(event_id, 'flood-', 2)::bigint)
-        FROM event_ledger WHERE event_id LIKE '%flood-%'";
-    assert_eq!(world.database.count(numbers).await, 0, "one was applied before another one");
-    world.database.count("SELECT count(*) FROM event_ledger WHERE event_id LIKE '%flood-%'").await
 }
 
 #[tokio::test]

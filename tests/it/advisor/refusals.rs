@@ -6,18 +6,20 @@ use tests::{World, until_equal};
 
 const NOBODY: &str = "0190a5b2-0000-7000-8000-000000000001";
 
-/// One action of each kind that names a lead, in an order in which all of them are allowed.
-pub(super) fn actions_on_lead(lead: &Value) -> Vec<Value> {
-    let offer = json!({"lead": lead, "title": "T", "url": "https://a.b/", "channel": "email"});
+/// One action of each kind that names a lead.
+fn actions_on_lead(lead: &Value) -> Vec<Value> {
     vec![
         action("assign", json!({"lead": lead, "owner": "asha@acme.test"})),
         action("stage", json!({"lead": lead, "stage": "follow_up"})),
-        action("proposal-send", offer),
+        action("archive", json!({"lead": lead})),
+        action("travelled", json!({"lead": lead})),
+        action(
+            "proposal-send",
+            json!({"lead": lead, "title": "T", "url": "https://a.b/", "channel": "email"}),
+        ),
         action("proposal-view", json!({"lead": lead})),
         action("proposal-discard", json!({"lead": lead})),
         action("booking-confirm", json!({"lead": lead, "bookingRef": "BR-9"})),
-        action("travelled", json!({"lead": lead})),
-        action("archive", json!({"lead": lead})),
     ]
 }
 

@@ -5,7 +5,7 @@ use crate::pipeline::Pipeline;
 use crate::pipeline::advisor::{AppliedAction, ReceivedAction};
 use common::activity;
 use common::advisor::AdvisorAction;
-use common::broker::{Message, MessageOutcome, Queue, TurnHandler};
+use common::broker::{Message, MessageOutcome, Queue, UnitHandler};
 use common::db::TxError;
 use common::limited;
 use common::log_limit::LogLimit;
@@ -15,6 +15,7 @@ use common::outage::Outage;
 use common::retry::RetryWaits;
 use common::trace::{RequestContext, SpanKind, TraceContext, TraceSpan};
 use common::write::WriteRefusal;
+use std::collections::HashSet;
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -29,7 +30,7 @@ const OUTAGE_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(250));
 /// Limits the log lines about failed actions, refused actions and an unavailable database.
 static LOG_LIMITS: LogLimit<2> = LogLimit::new();
 
-/// Applies advisor actions, one at a time, those of each tenant in their order.
+/// Applies advisor actions, one at a time.
 #[derive(Clone, Debug)]
 pub(crate) struct CrmHandler {
     pipeline: Pipeline,
@@ -55,6 +56,45 @@ impl CrmHandler {
         Self { pipeline, shutdown }
     }
 
+    /// `locked` are the tenants whose actions are put off.
+    async fn handle_one(&self, message: &Message, locked: &mut HashSet<String>) -> MessageOutcome {
+        let started = Instant::now();
+        let meta = message.meta.as_deref().and_then(|meta| serde_json::from_str::<ActionMeta>(meta).ok());
+        let sent = meta.as_ref().and_then(|meta| meta.traceparent.as_deref());
+        let parent = trace_parent(sent.or(message.traceparent.as_deref()));
+        let parsed = parse_action(message);
+        let request_id = request_id(message, &parsed);
+        let mut trace_span = TraceSpan::begin_named_like(request_id, parent, "action", SpanKind::Consumer);
+        let request_context = RequestContext { request_id, context: trace_span.context() };
+        let RequestContext { request_id, context: TraceContext { trace_id, .. } } = request_context;
+        trace_span.set("connect.request_id", || request_id.to_string());
+        let span = tracing::error_span!("action", %request_id, %trace_id);
+        let applying = async {
+            let (label, outcome) = match parsed {
+                Ok((action, id)) => {
+                    let outcome = match locked.contains(&action.tenant) {
+                        true => ActionOutcome::PutOff,
+                        false => self.apply(&action, &id, request_context).await,
+                    };
+                    if matches!(outcome, ActionOutcome::PutOff) {
+                        locked.insert(action.tenant.clone());
+                    }
+                    (action.action.name().as_str(), outcome)
+                }
+                Err(refusal) => ("unknown", ActionOutcome::Malformed(refusal)),
+            };
+            if !matches!(outcome, ActionOutcome::PutOff) {
+                tracing::debug!(action = label, "advisor action finished");
+            }
+            observe(meta.as_ref(), label, &outcome, started);
+            if matches!(outcome, ActionOutcome::Failed | ActionOutcome::PutOff) {
+                trace_span.fail();
+            }
+            message_outcome(message, label, &outcome, request_context)
+        };
+        applying.instrument(span).await
+    }
+
     /// Applies an action; waits for the database without a time limit.
     async fn apply(
         &self,
@@ -78,42 +118,19 @@ impl CrmHandler {
     }
 }
 
-impl TurnHandler for CrmHandler {
+impl UnitHandler for CrmHandler {
     const DEAD_LETTER_REASONS: &'static [&'static str] = &["body", "internal"];
 
-    fn line(&self, message: &Message) -> String {
-        parse_action(message).map(|(action, _)| action.tenant).unwrap_or_default()
+    fn weigh(&self, _message: &Message) -> usize {
+        1
     }
 
-    async fn handle(&mut self, message: &Message) -> MessageOutcome {
-        let started = Instant::now();
-        let meta = message.meta.as_deref().and_then(|meta| serde_json::from_str::<ActionMeta>(meta).ok());
-        let sent = meta.as_ref().and_then(|meta| meta.traceparent.as_deref());
-        let parent = trace_parent(sent.or(message.traceparent.as_deref()));
-        let parsed = parse_action(message);
-        let request_id = request_id(message, &parsed);
-        let mut trace_span = TraceSpan::begin_named_like(request_id, parent, "action", SpanKind::Consumer);
-        let request_context = RequestContext { request_id, context: trace_span.context() };
-        let RequestContext { request_id, context: TraceContext { trace_id, .. } } = request_context;
-        trace_span.set("connect.request_id", || request_id.to_string());
-        let span = tracing::error_span!("action", %request_id, %trace_id);
-        let applying = async {
-            let (label, outcome) = match parsed {
-                Ok((action, id)) => {
-                    (action.action.name().as_str(), self.apply(&action, &id, request_context).await)
-                }
-                Err(refusal) => ("unknown", ActionOutcome::Malformed(refusal)),
-            };
-            if !matches!(outcome, ActionOutcome::PutOff) {
-                tracing::debug!(action = label, "advisor action finished");
-            }
-            observe(meta.as_ref(), label, &outcome, started);
-            if matches!(outcome, ActionOutcome::Failed | ActionOutcome::PutOff) {
-                trace_span.fail();
-            }
-            message_outcome(message, label, &outcome, request_context)
-        };
-        applying.instrument(span).await
+    async fn handle(&mut self, unit: &[Message]) -> Vec<MessageOutcome> {
+        let (mut outcomes, mut locked) = (Vec::with_capacity(unit.len()), HashSet::new());
+        for message in unit {
+            outcomes.push(self.handle_one(message, &mut locked).await);
+        }
+        outcomes
     }
 }
 
