@@ -12,7 +12,7 @@ pub use letter::{DeadLetter, DeadLetterCause};
 use super::confirm_channel::{ConfirmChannel, is_in_queue};
 use super::mac::{MacError, MessageKeys, Purpose};
 use super::operator_connection::{OperatorConnection, OperatorConnectionError};
-use super::time_limit::settle_delivery;
+use super::time_limit::{in_time, settle_delivery};
 use super::topology::Queue;
 use futures_util::StreamExt;
 use lapin::message::Delivery;
@@ -130,7 +130,7 @@ impl OperatorConnection {
     ) -> Result<DeadLetterScan<'_>, OperatorConnectionError> {
         let dead = self.dead_queue_name(queue);
         let depth = self.depth(&dead).await?.ok_or_else(|| OperatorConnectionError::NoQueue(dead.clone()))?;
-        let publishing = ConfirmChannel::open(&self.connection).await?;
+        let publishing = in_time(ConfirmChannel::open(&self.connection)).await?;
         Ok(DeadLetterScan {
             operator_connection: self,
             kind: queue,
@@ -181,10 +181,10 @@ impl<'v> DeadLetterScan<'v> {
         if let Some(current) = self.consuming_channels.last().filter(|_| !is_full) {
             return Ok(current.clone());
         }
-        let channel = self.operator_connection.connection.create_channel().await?;
+        let channel = in_time(self.operator_connection.connection.create_channel()).await?;
         // A transaction sends the acknowledgements of a window together. Outside of one the queue processes only about 30
         // at a time, and those that still wait when the channel closes would be lost.
-        channel.tx_select().await?;
+        in_time(channel.tx_select()).await?;
         self.consuming_channels.push(channel.clone());
         Ok(channel)
     }
@@ -199,11 +199,11 @@ impl<'v> DeadLetterScan<'v> {
         // The broker requeues the messages of several consumers in the order of their tags.
         let tag = format!("scan-{:06}", self.fetched.windows);
         self.fetched.windows += 1;
-        channel.basic_qos(wanted, BasicQosOptions::default()).await?;
+        in_time(channel.basic_qos(wanted, BasicQosOptions::default())).await?;
         let (queue, tag) = (self.dead.as_str().into(), tag.as_str());
         let consumer =
             channel.basic_consume(queue, tag.into(), BasicConsumeOptions::default(), FieldTable::default());
-        let mut consumer = consumer.await?;
+        let mut consumer = in_time(consumer).await?;
         let mut deliveries = Vec::with_capacity(wanted.into());
         let mut idle = 0;
         while deliveries.len() < usize::from(wanted) {
@@ -220,7 +220,7 @@ impl<'v> DeadLetterScan<'v> {
                 Err(_) => idle += 1,
             }
         }
-        channel.basic_cancel(tag.into(), BasicCancelOptions::default()).await?;
+        in_time(channel.basic_cancel(tag.into(), BasicCancelOptions::default())).await?;
         Ok(deliveries)
     }
 
@@ -236,10 +236,10 @@ impl<'v> DeadLetterScan<'v> {
 
     /// Ends the scan: dead letters that stay return to their places in the queue.
     pub async fn finish(self) -> Result<DeadLetterCounts, OperatorConnectionError> {
-        self.publishing.close("done").await?;
+        in_time(self.publishing.close("done")).await?;
         // The oldest first.
         for channel in self.consuming_channels {
-            channel.close(200, "done".into()).await?;
+            in_time(channel.close(200, "done".into())).await?;
         }
         Ok(self.counts)
     }
@@ -302,7 +302,7 @@ impl Window<'_, '_> {
             }
             settle_delivery(&delivery.acker, delivery.ack(BasicAckOptions::default())).await?;
         }
-        channel.tx_commit().await?;
+        in_time(channel.tx_commit()).await?;
         scan.counts.add(settled);
         if published.contains(&false) {
             return Err(OperatorConnectionError::Refused(scan.queue.clone()));

@@ -2,6 +2,7 @@
 
 use super::connection::QueueDepth;
 use super::dial::{describe, dial, longest_connect};
+use super::time_limit::in_time;
 use super::topology::{self, Queue, QueueUse, dead_queue_name, queue_name};
 use crate::settings::BrokerSettings;
 use lapin::Connection;
@@ -77,7 +78,7 @@ impl OperatorConnection {
 
     /// Declares the queues and their dead-letter queues, with the limits of these settings. A queue that exists stays as it is.
     pub async fn declare(&self, settings: &BrokerSettings) -> Result<(), OperatorConnectionError> {
-        Ok(topology::declare(&self.connection, settings, QueueUse::ALL).await?)
+        Ok(in_time(topology::declare(&self.connection, settings, QueueUse::ALL)).await?)
     }
 
     /// Compares the queues and their dead-letter queues with what the programs declare under these settings. Declares none.
@@ -89,7 +90,7 @@ impl OperatorConnection {
         for (name, arguments) in topology::declarations(settings) {
             let depth = self.depth(&name).await?;
             let difference = match depth {
-                Some(_) => topology::difference(&self.connection, &name, arguments).await?,
+                Some(_) => in_time(topology::difference(&self.connection, &name, arguments)).await?,
                 None => None,
             };
             compared.push(QueueArguments { name, depth, difference });
@@ -129,11 +130,11 @@ impl OperatorConnection {
 
     /// The length of the queue of that full name; `None` when it does not exist.
     pub async fn depth(&self, name: &str) -> Result<Option<QueueDepth>, OperatorConnectionError> {
-        Ok(topology::depth(&self.connection, name).await?)
+        Ok(in_time(topology::depth(&self.connection, name)).await?)
     }
 
     /// Closes the connection. Without it the broker logs that the client disconnected unexpectedly.
     pub async fn close(self) -> Result<(), OperatorConnectionError> {
-        Ok(self.connection.close(200, "done".into()).await?)
+        Ok(in_time(self.connection.close(200, "done".into())).await?)
     }
 }
