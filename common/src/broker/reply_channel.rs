@@ -40,6 +40,9 @@ const REOPEN_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(50));
 /// How often the reservations of abandoned messages are checked, and whether the broker still confirms messages.
 const CHECK: Duration = Duration::from_secs(5);
 
+/// A connection on which messages are stuck is left at most so often: calls of other queues are lost with it.
+const LEAVE_INTERVAL: Duration = Duration::from_secs(60);
+
 /// A reservation that lasts until a message is replied to, whether or not its caller still waits, such as a share of the
 /// backlog. It is dropped when the broker refuses the message, after the reply, and when no reply came within the time for
 /// which the message may still wait.
@@ -207,23 +210,24 @@ impl ReplyChannel {
 
     /// Waits until the channel is of no use: it is closed, or nothing was accepted for a while although confirms are late, or
     /// although the queue is empty. A node that its cluster has lost may take messages for a queue that it cannot reach.
-    async fn until_useless(&self, broker: &Broker) {
+    async fn until_useless(&self, broker: &Broker, not_before: Instant) {
         let count = || {
             let Confirms { accepted, refused, late } = &self.confirms;
             let late = late.load(Ordering::Relaxed) > 0 && !self.link.connection.status().blocked();
             (accepted.load(Ordering::Relaxed), refused.load(Ordering::Relaxed), late)
         };
-        let mut before = count();
+        let (mut before, mut was_refused) = (count(), false);
         loop {
             tokio::time::sleep(CHECK).await;
             let now = count();
-            let is_late = now.2 && before.2;
+            let is_refused = now.0 == before.0 && now.1 > before.1 && self.is_empty(broker).await;
+            let is_stuck = is_refused && was_refused || now.0 == before.0 && now.2 && before.2;
             // The library may not end the replies of a channel that was opened while its connection was lost.
             let is_open = self.channel.channel().status().connected();
-            if !is_open || now.0 == before.0 && (is_late || now.1 > before.1 && self.is_empty(broker).await) {
+            if !is_open || is_stuck && Instant::now() >= not_before {
                 return;
             }
-            before = now;
+            (before, was_refused) = (now, is_refused);
             self.drop_unreplied(broker).await;
         }
     }
@@ -238,6 +242,8 @@ impl ReplyChannel {
         let id = delivery.properties.correlation_id().as_ref().map(ShortString::as_str);
         let pending = id.and_then(|id| Uuid::try_parse(id).ok()).and_then(|id| self.pending().remove(&id));
         if let Some(PendingReply { reply, holds, .. }) = pending {
+            // It may have overtaken the confirm.
+            self.confirms.accepted.fetch_add(1, Ordering::Relaxed);
             holds.iter().for_each(|hold| hold.replied());
             drop(holds);
             // Sending fails if the caller's deadline has passed, because the receiver was dropped then.
@@ -273,13 +279,13 @@ pub(super) async fn run_reply_channel(
     current: watch::Sender<Option<Arc<ReplyChannel>>>,
     shutdown: CancellationToken,
 ) {
-    let (mut orphaned, mut waits) = (Holds::new(), REOPEN_WAITS);
+    let (mut orphaned, mut waits, mut leave_at) = (Holds::new(), REOPEN_WAITS, Instant::now());
     while let Some(Some(link)) = shutdown.run_until_cancelled(broker.link()).await {
         // Only now, after a reconnect, does their hold time begin: without a broker the worker may have applied nothing meanwhile.
         for hold in orphaned.drain(..) {
             hold.release_after_longest_wait();
         }
-        if let Err(error) = serve(link, &broker, queue, &current, &shutdown).await {
+        if let Err(error) = serve(link, &broker, queue, (&current, &mut leave_at), &shutdown).await {
             limited!(LOST[queue as usize], warn, queue = queue.as_str(), %error, "reply channel lost; reopening it");
         }
         // Pending calls cannot be replied to any more: dropping their senders tells the callers. Nothing is published while
@@ -296,7 +302,7 @@ async fn serve(
     link: Arc<Link>,
     broker: &Broker,
     queue: Queue,
-    current: &watch::Sender<Option<Arc<ReplyChannel>>>,
+    (current, leave_at): (&watch::Sender<Option<Arc<ReplyChannel>>>, &mut Instant),
     shutdown: &CancellationToken,
 ) -> lapin::Result<()> {
     let channel = in_time(ConfirmChannel::open(&link.connection)).await?;
@@ -309,7 +315,7 @@ async fn serve(
     let reply_channel = Arc::new(ReplyChannel { channel, link, queue, keys, pending, confirms });
     current.send_replace(Some(Arc::clone(&reply_channel)));
     // Concurrent with the replies, because it asks the broker.
-    let mut until_useless = std::pin::pin!(reply_channel.until_useless(broker));
+    let mut until_useless = std::pin::pin!(reply_channel.until_useless(broker, *leave_at));
     loop {
         tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
@@ -319,6 +325,7 @@ async fn serve(
             },
             () = &mut until_useless => {
                 // Another broker is tried.
+                *leave_at = Instant::now() + LEAVE_INTERVAL;
                 let link = Arc::clone(&reply_channel.link);
                 tokio::spawn(async move { in_time(link.connection.close(320, "no confirms".into())).await });
                 return Err(no_response());
