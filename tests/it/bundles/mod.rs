@@ -3,7 +3,6 @@
 mod broker;
 mod disconnects;
 mod grouping;
-mod parts;
 mod redelivery;
 mod traces;
 

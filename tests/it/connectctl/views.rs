@@ -1,8 +1,8 @@
-//! What the CRM shows: `timeline`, `inbox`, `notifications`, `discovery`, `invoice`, `pipeline`, `usage`.
+//! What the CRM shows: `timeline`, `inbox`, `notifications`, `discovery`, `invoice`, `pipeline`, `usage`; `pressure`; exit codes and streams.
 
 use super::{fields, is_time};
 use serde_json::{Value, json};
-use tests::{Event, World, event, text};
+use tests::{Connectctl, Event, TestDatabase, World, event, text, words};
 
 fn ana(event_type: &str) -> Event {
     event(event_type).email("ana@example.com")
@@ -110,4 +110,72 @@ async fn usage_shows_month_writes_and_quota() {
     world.accept(ana("enquiry.submitted")).await;
     let usage = world.connectctl.json(&["usage", "--tenant", "acme"]).await;
     assert_eq!((&usage["writes"], &usage["quota"]), (&json!(0), &json!(10)), "events are not metered");
+}
+
+#[tokio::test]
+async fn sums_the_newest_report_of_each_ingest_that_still_reports() {
+    let database = TestDatabase::new().await;
+    // Two ingests report, one of which last reported events long ago; a third one has stopped.
+    let reports = "INSERT INTO intake_pressure (tenant_id, queue, ingest_id, waiting, refused, reported_at)
+        SELECT tenant_id, queue, ingest_id::uuid, waiting, refused, now() + age::interval
+        FROM tenants, (VALUES
+            ('events', '01900000-0000-7000-8000-000000000001', 70, 3, '1 minute'),
+            ('events', '01900000-0000-7000-8000-000000000002', 20, 2, '1 minute'),
+            ('events', '01900000-0000-7000-8000-000000000003', 400, 9, '-20 seconds'),
+            ('records', '01900000-0000-7000-8000-000000000001', 5, 1, '-20 seconds'),
+            ('records', '01900000-0000-7000-8000-000000000003', 6, 1, '-11 minutes')
+        ) AS r (queue, ingest_id, waiting, refused, age)
+        WHERE slug = 'acme'";
+    database.execute(reports).await;
+    let listed = Connectctl::for_database(database.url()).list(&["pressure"]).await;
+    let shown: Vec<_> = listed
+        .iter()
+        .map(|row| json!([row["tenant"], row["queue"], row["waiting"], row["refused"]]))
+        .collect();
+    assert_eq!(shown, [json!(["acme", "records", 0, 0]), json!(["acme", "events", 90, 5])]);
+}
+
+#[tokio::test]
+async fn wrong_usage_exits_with_two() {
+    let connectctl = Connectctl::with(Vec::new());
+    for arguments in [
+        "frobnicate",
+        "tenant",
+        "tenant create",
+        "tenant create --slug x",
+        "tenant list --unknown",
+        "key create --tenant acme --name k",
+        "pipeline --tenant acme --stage nowhere",
+        "timeline --tenant acme",
+    ] {
+        let ran = connectctl.run(&words(arguments)).await;
+        assert_eq!((ran.code, ran.output.as_str()), (Some(2), ""), "{arguments:?}: {ran:?}");
+        assert_ne!(ran.errors, "", "{arguments:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_unreachable_server_is_reported_without_a_password() {
+    for (setting, url, arguments, says) in [
+        ("DATABASE_URL", "postgres://connect:hunter2@127.0.0.1:1/connect", "tenant list", "the database"),
+        ("AMQP_URL", "amqp://guest:hunter2@127.0.0.1:1/%2f", "queue list", "the broker cannot be reached"),
+    ] {
+        let connectctl = Connectctl::with(Vec::new());
+        let missing = connectctl.refusal(&words(arguments)).await;
+        assert!(missing.contains(setting), "{missing}");
+        let away = connectctl.and(setting, url).refusal(&words(arguments)).await;
+        assert!(away.contains(says) && !away.contains("hunter2"), "{away}");
+    }
+}
+
+#[tokio::test]
+async fn prints_a_table_without_json() {
+    let world = World::shared().await;
+    world.accept(event("enquiry.submitted").email("ana@example.com").name("Ana")).await;
+    for arguments in ["tenant list", "pipeline --tenant acme", "member list --tenant acme"] {
+        let ran = world.connectctl.run(&words(arguments)).await;
+        assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:?}");
+        assert!(ran.output.lines().count() >= 2, "{arguments:?}: {ran:?}");
+        assert!(serde_json::from_str::<serde_json::Value>(&ran.output).is_err(), "{arguments:?}: {ran:?}");
+    }
 }

@@ -1,9 +1,6 @@
 //! What a batch must look like (specification: Event envelope, Limits; D6).
 
-mod accepted;
-mod actor;
 mod body;
-mod fields;
 mod http;
 
 use tests::event::batch;

@@ -1,14 +1,8 @@
 //! What each event type does (specification: Inbound event types; D10 to D16).
 
 mod booking;
-mod company;
 mod contact;
-mod credit;
-mod discovery;
-mod enquiry;
-mod identity;
-mod routing;
-mod timeline;
+mod leads;
 
 use serde_json::{Value, json};
 use tests::{Event, World, event};

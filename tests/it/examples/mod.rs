@@ -2,9 +2,6 @@
 
 mod calls;
 pub(crate) mod readme;
-mod retries;
-mod stripe;
-mod usage;
 mod webhooks;
 
 /// The endings of the files: shell, Python, Node.

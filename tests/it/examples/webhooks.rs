@@ -1,10 +1,13 @@
-//! Verifying webhooks.
+//! Verifying webhooks, also by Stripe's Python library, which creates and verifies signatures of the scheme `v1`.
 
 use super::LANGUAGES;
+use super::readme::{block, cases};
+use crate::openapi::{python_tool, run};
 use common::signature::sign_webhook;
 use futures_util::future::join_all;
-use serde_json::Value;
-use tests::{CommandOutput, Receiver, World, event, now, text};
+use serde_json::{Value, json};
+use tests::event::batch;
+use tests::{CommandOutput, EVENTS, HttpRequest, Receiver, World, event, now, text};
 
 /// Whether an example accepts a webhook. What it prints must match its exit code.
 async fn verifies(language: &str, secret: &str, arguments: &[&str], body: &[u8]) -> bool {
@@ -80,4 +83,111 @@ async fn a_webhook_sent_during_a_rotation_verifies_with_both_secrets() {
         }
         assert!(!verifies(language, "whsec-other", &signature, &webhook.body).await, "{language}");
     }
+}
+
+/// Runs the code of a document between a preparation and what prints the result. Both see the value `given`.
+async fn python(code: &str, given: &Value, prepare: &str, finish: &str) -> Value {
+    let program = format!("import json, sys\ngiven = json.loads(sys.argv[1])\n{prepare}\n{code}\n{finish}");
+    let mut python = python_tool("python").await;
+    let ran = run(python.args(["-c", &program, &given.to_string()]), 1).await;
+    assert!(ran.succeeded, "{program}\n{ran:?}");
+    serde_json::from_str(&ran.output).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
+}
+
+/// The verdicts on deliveries, `[{"secret", "header", "body"}, ..]`, each at the time `now` if it has one.
+async fn verdicts(deliveries: &Value) -> Vec<bool> {
+    let code = block("integrators.md", "Receive webhooks", "python stripe");
+    let (import, verify) = code.trim().split_once('\n').expect("two lines");
+    let prepare = format!(
+        "import time
+{import}
+def judged(secret, header, body, now=None, **others):
+    if now is not None:
+        time.time = lambda: now
+    body = body.encode()
+    try:
+        {verify}
+    except Exception as error:
+        print(error, file=sys.stderr)
+        return False
+    return True"
+    );
+    let judged =
+        python("", deliveries, &prepare, "print(json.dumps([judged(**one) for one in given]))").await;
+    serde_json::from_value(judged).expect("verdicts")
+}
+
+#[tokio::test]
+async fn a_batch_that_stripes_library_has_signed_is_accepted() {
+    let world = World::shared().await;
+    let code = block("partners.md", "Send your first batch", "python stripe");
+    let body = batch(&[event("contact.identified").email("ana@example.com").name("Ána")]);
+    let given = json!({"body": String::from_utf8_lossy(&body), "secret": world.key.secret});
+    let prepare = "body, secret = given['body'], given['secret']";
+    let header = python(&code, &given, prepare, "print(json.dumps(header))").await;
+    let send = async |body: Vec<u8>| {
+        let request = HttpRequest::new("POST", EVENTS, body).with("x-connect-key", &world.key.prefix);
+        let request =
+            request.with("x-connect-tenant", &world.key.tenant).with("x-connect-signature", text(&header));
+        world.http().send(&request.with("content-type", "application/json")).await
+    };
+    let mut other = body.clone();
+    other.push(b' ');
+    assert_eq!(send(other).await.status, 401, "the signature is of the other body");
+    let response = send(body).await;
+    assert_eq!(response.status, 200, "{response:?}");
+    assert_eq!(response.json()["accepted"], 1);
+}
+
+#[tokio::test]
+async fn stripes_library_verifies_deliveries_also_while_a_secret_is_rotated() {
+    let world = World::shared().await;
+    let receiver = Receiver::http();
+    let created = world.subscribe(&receiver.url("/hooks")).await;
+    world.accept(event("enquiry.submitted").email("ana@example.com").name("Ána")).await;
+    let first = receiver.wait_for(1).await.remove(0);
+    let rotate = ["subscription", "rotate-secret", text(&created["id"]), "--overlap", "24h"];
+    let rotated = world.connectctl.json(&rotate).await;
+    world.accept(event("enquiry.submitted").email("ben@example.com")).await;
+    let second = receiver.wait_for(2).await.remove(1);
+    assert_eq!(second.header("x-connect-signature").matches("v1=").count(), 2);
+
+    let delivery = |received: &tests::ReceivedRequest, secret: &Value, added: &str| {
+        let body = format!("{}{added}", String::from_utf8_lossy(&received.body));
+        json!({"secret": secret, "header": received.header("x-connect-signature"), "body": body})
+    };
+    let (old, new) = (&created["secret"], &rotated["secret"]);
+    let deliveries = json!([
+        delivery(&first, old, ""),
+        delivery(&second, old, ""),
+        delivery(&second, new, ""),
+        delivery(&first, new, ""),
+        delivery(&first, old, " "),
+    ]);
+    assert_eq!(verdicts(&deliveries).await, [true, true, true, false, false]);
+}
+
+/// Where the library judges otherwise than the functions of the document. None of them lets a third party forge a delivery.
+const DIFFERENCES: [(&str, bool); 11] = [
+    ("301 s ahead", true),
+    ("upper-case hex", false),
+    ("a timestamp with a leading zero is signed as its text", false),
+    ("a timestamp beyond 64 bits", true),
+    ("something after the hex, behind another =", true),
+    ("something after the timestamp, behind another =", true),
+    ("two timestamps, the first signed", true),
+    ("the same timestamp twice", true),
+    ("a second timestamp that is no number", true),
+    ("an element without = beside a good one", false),
+    ("the name t without = beside the timestamp", false),
+];
+
+#[tokio::test]
+async fn stripes_library_judges_the_vectors_except_where_it_is_known_to_differ() {
+    let cases = cases();
+    let verdicts = verdicts(&json!(cases)).await;
+    assert_eq!(verdicts.len(), cases.len());
+    let judged = cases.iter().zip(verdicts).filter(|(case, verdict)| case["valid"] != *verdict);
+    let different: Vec<(&str, bool)> = judged.map(|(case, verdict)| (text(&case["why"]), verdict)).collect();
+    assert_eq!(different, DIFFERENCES);
 }

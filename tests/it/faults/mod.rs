@@ -2,9 +2,7 @@
 
 mod clocks;
 mod cluster;
-mod connections;
 mod failover;
-mod programs;
 mod queue;
 mod records;
 mod servers;

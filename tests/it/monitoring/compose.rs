@@ -1,5 +1,7 @@
-//! `compose.yaml` matches the configuration of Prometheus and Grafana. No container is started.
+//! `compose.yaml` matches the configuration of Prometheus and Grafana, and the queries by which KEDA scales worker and dispatcher
+//! (`ops/kubernetes/keda`) give their values. No container is started.
 
+use super::rules::promtool;
 use super::{repository_path, repository_text};
 use crate::openapi::{python_tool, run};
 use serde_json::Value;
@@ -57,4 +59,41 @@ async fn prometheus_scrapes_every_program_at_its_compose_address() {
         assert_eq!(address, format!("0.0.0.0:{}", found["port"]));
     }
     assert_eq!(jobs, JOBS.into_iter().chain([CONSOLE_JOB]).collect());
+}
+
+/// Tests of the queries, with a placeholder for each.
+const TESTS: &str = include_str!("scaling.yml");
+
+/// The query of a ScaledObject.
+fn query(manifest: &str, name: &str) -> String {
+    let objects = manifest.split("\n---\n");
+    let object = objects.filter(|object| object.contains(&format!("\n  name: {name}\n"))).last();
+    let object = object.unwrap_or_else(|| panic!("no ScaledObject {name}"));
+    let mut lines = object.lines().skip_while(|line| !line.trim_start().starts_with("query:"));
+    let first = lines.next().unwrap_or_else(|| panic!("{name} has no query"));
+    let indent = first.len() - first.trim_start().len();
+    let block: Vec<&str> = lines.take_while(|line| line.len() - line.trim_start().len() > indent).collect();
+    match first.trim_start().strip_prefix("query: ") {
+        Some("|-") => block.join("\n"),
+        Some(query) => query.to_owned(),
+        None => panic!("{name}: {first}"),
+    }
+}
+
+#[test]
+fn the_queries_give_the_age_of_waiting_messages_also_while_none_is_handled() {
+    let manifest = repository_text("ops/kubernetes/keda/scaled-objects.yaml");
+    let tests = ["connect-worker", "connect-dispatcher"].iter().fold(TESTS.to_owned(), |tests, name| {
+        let placeholder = format!("QUERY_OF_{name}");
+        assert!(tests.contains(&placeholder), "{placeholder}");
+        let quoted = serde_json::to_string(&query(&manifest, name)).expect("JSON");
+        tests.replace(&placeholder, &quoted)
+    });
+    let file = std::env::temp_dir().join(format!("connect-scaling-{}.yml", uuid::Uuid::now_v7()));
+    std::fs::write(&file, tests).expect("a file");
+    let printed = std::panic::catch_unwind(|| promtool(&["test", "rules"], std::slice::from_ref(&file)));
+    std::fs::remove_file(&file).expect("the file");
+    if let Err(failed) = printed {
+        std::panic::resume_unwind(failed);
+    }
 }

@@ -2,11 +2,8 @@
 
 mod alerts;
 mod compose;
-mod counted;
 mod dashboard;
 mod rules;
-mod runbook;
-mod scaling;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

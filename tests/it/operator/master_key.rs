@@ -1,6 +1,6 @@
 //! Programs use the master key that the database was set up with, or do nothing that depends on it.
 
-use super::readiness::{OTHER_MASTER_KEY, until_failing_checks};
+use super::ports::{OTHER_MASTER_KEY, until_failing_checks};
 use common::sealed::{MasterKey, MasterKeys};
 use serde_json::Value;
 use tests::{MASTER_KEY, MAX_WAIT, Program, TestDatabase, UNREACHED_RECEIVER, World, event, eventually};

@@ -4,16 +4,12 @@ mod connections;
 mod dead_letters;
 pub(crate) mod doctor;
 mod kubernetes;
-mod logs;
 mod master_key;
-mod metrics;
 mod pooler;
 mod ports;
-mod readiness;
 mod roles;
 mod schema_version;
 mod settings;
-mod settings_table;
 
 /// The programs that run as services.
 const SERVICES: [&str; 4] = ["connect-ingest", "connect-worker", "connect-dispatcher", "connect-console"];

@@ -1,6 +1,6 @@
 //! PgBouncer in front of Postgres: it refuses or drops the settings that the programs send, so their role must have them.
 
-use super::readiness::until_failing_checks;
+use super::ports::until_failing_checks;
 use serde_json::json;
 use tests::dedicated_servers::{Pooler, Postgres};
 use tests::roles::{as_program, login};

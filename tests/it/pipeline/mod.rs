@@ -1,7 +1,5 @@
 //! The transaction pipeline: what a unit costs, however large the tables are.
 
-mod concurrent_change;
-mod enquiry_numbers;
 mod faults;
 pub(crate) mod plans;
 mod round_trips;

@@ -1,8 +1,10 @@
-//! `POST /leads` runs the same path as `enquiry.submitted` (specification: POST /leads; D16, D22).
+//! `POST /leads` runs the same path as `enquiry.submitted` (specification: POST /leads; D16, D22), and the examples of the records API in
+//! docs/integrators.md do what they say.
 
 use super::{data, get, new_lead, trip_route};
+use crate::examples::readme::block;
 use serde_json::{Value, json};
-use tests::{World, event, text};
+use tests::{CommandOutput, World, event, text};
 
 /// The fields of the lead; two of them have different names in the event.
 fn lead_fields() -> Value {
@@ -106,4 +108,29 @@ async fn events_find_the_client_and_lead_that_the_records_api_created() {
     );
     let shown = data(&get(&world, &super::lead_route(&lead)).await, 200);
     assert_eq!(shown["stage"], "proposal_approved");
+}
+
+#[tokio::test]
+async fn the_documented_examples_create_read_and_update() {
+    let world = World::start().await;
+    let demo = world.add_tenant("demo").await;
+    let mut settings = world.settings().to_vec();
+    let address = world.http().address().to_string();
+    for (name, value) in [("CONNECT_INGEST_ADDR", &address), ("KEY", &demo.prefix), ("SECRET", &demo.secret)]
+    {
+        settings.retain(|(setting, _)| setting != name);
+        settings.push((name.to_owned(), value.clone()));
+    }
+    let ran = CommandOutput::bash(&block("integrators.md", "Use the records API", "sh"), &settings).await;
+    assert_eq!((ran.code, ran.errors.as_str()), (Some(0), ""), "{ran:?}");
+    let statuses: Vec<_> = ran.output.lines().filter_map(|line| line.strip_prefix("HTTP/1.1 ")).collect();
+    let [created, ok] = ["201 Created", "200 OK"];
+    assert_eq!(statuses, [created, created, ok, ok, ok, ok], "{}", ran.output);
+    for shown in
+        [r#""destination":"Lisbon""#, r#""stage":"follow_up""#, r#""adults":2"#, "My sister comes along."]
+    {
+        assert!(ran.output.contains(shown), "{shown}: {}", ran.output);
+    }
+    let usage = world.connectctl.json(&["usage", "--tenant", "demo"]).await;
+    assert_eq!(usage["writes"], 4);
 }

@@ -1,8 +1,16 @@
-//! Internal errors: 500 without internal details, and nothing is stored (D4, D21b).
+//! Internal errors: 500 without internal details, and nothing is stored (D4, D21b). A table that somebody locks, such as a migration,
+//! delays the reads of that table and nothing else (architecture: Shared round trips of ingest).
 
-use super::{break_inserts, every_read, every_write, new_lead, restore_inserts, writes_used};
-use serde_json::json;
-use tests::World;
+use super::{
+    break_inserts, client_route, every_read, every_write, get, lead_route, new_lead, records_target,
+    restore_inserts, trip_route, writes_used,
+};
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use std::time::Duration;
+use tests::{HttpClient, HttpRequest, HttpResponse, World, event};
+use tokio::task::JoinHandle;
+use uuid::Uuid;
 
 #[tokio::test]
 async fn a_write_with_an_internal_error_gets_500_and_leaves_nothing() {
@@ -51,4 +59,113 @@ async fn a_corrupt_record_gets_500_and_does_not_affect_others() {
     for route in every_write(&whole) {
         assert_eq!(world.http().send(&route.signed(&world.key)).await.status, route.success(), "{route:?}");
     }
+}
+
+/// `CONNECT_STORE_TIMEOUT`: long enough for the other requests to get their responses before those that wait.
+const STORE_TIMEOUT: Duration = Duration::from_secs(6);
+/// Requests for each route that waits: together more than there are connections for reads.
+const EACH: usize = 8;
+
+async fn start(store_timeout: Duration) -> (World, Value) {
+    let timeout = format!("{}s", store_timeout.as_secs());
+    let world = World::with().set("CONNECT_STORE_TIMEOUT", &timeout).start().await;
+    let lead = new_lead(&world, json!({"externalId": "x-1"})).await;
+    (world, lead)
+}
+
+struct Routes {
+    of_clients: Vec<String>,
+    of_leads: Vec<String>,
+    of_trips: Vec<String>,
+}
+
+fn routes(lead: &Value) -> Routes {
+    let client = client_route(&json!({"id": lead["clientId"]}));
+    Routes {
+        of_clients: vec![client, "/clients?email=ana@example.com".to_owned()],
+        of_leads: vec![lead_route(lead), "/leads?externalId=x-1".to_owned()],
+        of_trips: vec![trip_route(lead)],
+    }
+}
+
+/// A read with a unique target, so that its signature is unique even within one second.
+fn read(world: &World, route: &str) -> HttpRequest {
+    let separator = if route.contains('?') { '&' } else { '?' };
+    world.key.records("GET", &records_target(&format!("{route}{separator}nonce={}", Uuid::now_v7())), "")
+}
+
+fn send(world: &World, request: HttpRequest) -> JoinHandle<HttpResponse> {
+    let http = HttpClient::new(world.http().address());
+    tokio::spawn(async move { http.send(&request).await })
+}
+
+/// Locks `table`, starts reads of the routes `waiting` until `connections` of them wait for the lock, and runs `others`.
+/// Asserts that `others` ends first, that the waiting reads then get 503, and that they succeed after the lock is
+/// released.
+async fn while_locked(
+    world: &World,
+    table: &str,
+    waiting: &[&str],
+    connections: i64,
+    others: impl AsyncFnOnce(),
+) {
+    let blocker = world.database.connect().await;
+    let lock = format!("BEGIN; LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE");
+    blocker.batch_execute(&lock).await.expect("the table can be locked");
+    let requests = (0..EACH).flat_map(|_| waiting.iter().map(|route| read(world, route)));
+    let under_way: Vec<_> = requests.map(|request| send(world, request)).collect();
+    let waiters = "application_name = 'ingest_reads' AND wait_event_type = 'Lock'";
+    world.database.until_sessions(waiters, connections).await;
+    others().await;
+    assert!(!under_way.iter().any(JoinHandle::is_finished), "the others ended first");
+    for request in under_way {
+        let response = request.await.expect("the request ends");
+        response.assert_error(503, "replay_store_unavailable");
+    }
+    blocker.batch_execute("ROLLBACK").await.expect("the lock goes");
+    for route in waiting {
+        assert_eq!(get(world, route).await.status, 200, "{route}");
+    }
+}
+
+async fn assert_succeed(world: &World, routes: &[String]) {
+    for _ in 0..EACH {
+        let send = async |route: &String| world.http().send(&read(world, route)).await;
+        for response in join_all(routes.iter().map(send)).await {
+            assert_eq!(response.status, 200, "{response:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_locked_table_delays_no_reads_of_others_and_no_events() {
+    let (world, lead) = start(STORE_TIMEOUT).await;
+    let Routes { of_clients, of_leads, of_trips } = routes(&lead);
+    // With `trips` locked, reads of leads and trips wait: on new connections, and on those that were used.
+    let waiting: Vec<&str> = of_leads.iter().chain(&of_trips).map(String::as_str).collect();
+    for _ in 0..2 {
+        while_locked(&world, "trips", &waiting, 7, async || {
+            assert_succeed(&world, &of_clients).await;
+            world.accept(event("contact.identified").email("bo@example.com")).await;
+        })
+        .await;
+        assert_succeed(&world, &[of_clients.clone(), of_leads.clone(), of_trips.clone()].concat()).await;
+    }
+    let waiting: Vec<&str> = of_clients.iter().map(String::as_str).collect();
+    while_locked(&world, "clients", &waiting, 6, async || {
+        assert_succeed(&world, &[of_leads, of_trips].concat()).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_read_that_waits_for_a_locked_table_has_used_up_its_signature() {
+    let (world, lead) = start(Duration::from_secs(2)).await;
+    let blocker = world.database.connect().await;
+    blocker.batch_execute("BEGIN; LOCK TABLE trips IN ACCESS EXCLUSIVE MODE").await.expect("the lock");
+    let request = read(&world, &trip_route(&lead));
+    world.http().send(&request).await.assert_error(503, "replay_store_unavailable");
+    world.http().send(&request).await.assert_error(401, "unauthorized");
+    blocker.batch_execute("ROLLBACK").await.expect("the lock goes");
+    world.http().send(&request).await.assert_error(401, "unauthorized");
 }

@@ -1,24 +1,15 @@
 //! The records API (specification: Records routes; D3, D10, D17-D23).
 
-mod body_validation;
 mod clients;
 mod concurrency;
-mod concurrent_reads;
-mod conditions;
 mod credentials;
 mod equivalence;
 mod failures;
 mod idempotency;
-mod isolation;
-mod leads;
 mod limits;
-mod locked_tables;
 mod lookups;
-mod quota;
-mod readme;
 pub(crate) mod replica;
 mod routes;
-mod signature;
 mod trips;
 mod units;
 

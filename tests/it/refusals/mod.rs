@@ -1,9 +1,7 @@
 //! Refused requests: recorded for the owner of the key that they name, and nobody else (D35).
 
-mod bounds;
 mod console;
 mod reasons;
-mod signature;
 
 use crate::auth::valid;
 use serde_json::Value;

@@ -7,8 +7,6 @@ mod first_attempts;
 mod isolation;
 mod model;
 mod operator;
-mod outcomes;
-mod replay;
 mod replay_jobs;
 mod rotation;
 mod round_trips;
@@ -17,7 +15,6 @@ mod slots;
 mod subscriptions;
 mod test_events;
 mod types;
-mod urls;
 
 use serde_json::Value;
 use std::sync::Arc;

@@ -1,10 +1,11 @@
-//! When a delivery is retried, and when it is dead-lettered (specification: Delivery rules; D26).
+//! When a delivery is retried, dead-lettered and replayed by an operator (specification: Delivery rules; D26). `dispatcher/src/send/tests`
+//! has every way in which an attempt can fail.
 
 use super::{OutboundWorld, Subscription};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::time::Duration;
-use tests::{Behavior, ReceivedRequest, World};
+use tests::{Behavior, ReceivedRequest, Receiver, World, text};
 
 /// Longer than any schedule here.
 const LONG: Duration = Duration::from_secs(60);
@@ -137,4 +138,96 @@ async fn a_success_ends_the_attempts() {
     assert_eq!(outbound.receiver.count(), 4);
     let [delivery] = &outbound.deliveries(&subscription).await[..] else { panic!("one delivery") };
     assert_eq!(outbound.receiver.received()[3].header("x-connect-delivery"), delivery["id"]);
+}
+
+#[tokio::test]
+async fn a_failed_attempt_is_recorded_with_its_cause_and_retried() {
+    let outbound = OutboundWorld::start_with(World::with().set("CONNECT_WEBHOOK_TIMEOUT", "3s")).await;
+    let elsewhere = Receiver::https(&outbound.authority);
+    let kept = format!("500{}", "y".repeat(1_021));
+    let cases = [
+        ("/302", Behavior::redirect(&elsewhere.url("/302")), "redirect", json!(302), None, json!(null)),
+        (
+            "/500",
+            Behavior::status(500).with_body(format!("500{}", "y".repeat(5_000))),
+            "server_error",
+            json!(500),
+            None,
+            json!(kept),
+        ),
+        ("/silent", Behavior::Silent, "timeout", json!(null), Some("no status within 3s"), json!(null)),
+        ("/reset", Behavior::Reset, "connection_lost", json!(null), Some("connection lost: "), json!(null)),
+    ];
+    let mut subscribed = Vec::new();
+    for (path, behavior, ..) in &cases {
+        outbound.receiver.respond_to_next(path, [behavior.clone()]);
+        subscribed.push(outbound.subscribe(path, &[]).await);
+    }
+    outbound.open_lead().await;
+    outbound.until_deliveries("delivered", subscribed.len() as i64).await;
+    let metrics = outbound.world.dispatchers[0].metrics().await;
+    for ((path, _, outcome, status, error, response), subscription) in cases.iter().zip(&subscribed) {
+        let attempts = outbound.attempts(subscription).await;
+        let [failed, delivered] = &attempts[..] else { panic!("{path}: {attempts:?}") };
+        assert_eq!((&failed["status"], &failed["response"]), (status, response), "{path}: {failed}");
+        let begin = error.unwrap_or_default();
+        assert!(failed["error"].as_str().unwrap_or_default().starts_with(begin), "{path}: {failed}");
+        assert_eq!(failed["error"].is_null(), error.is_none(), "{path}: {failed}");
+        assert_eq!((&delivered["status"], &delivered["error"]), (&json!(204), &Value::Null), "{path}");
+        let [first, second] = &outbound.receiver.received_at(path)[..] else {
+            panic!("two requests of {path}")
+        };
+        assert_eq!(first.body, second.body);
+        let counted = metrics.sum("connect_webhook_attempts_total", &[("outcome", outcome)]);
+        assert_eq!(counted, 1.0, "{outcome}");
+    }
+    assert_eq!(elsewhere.accepted(), 0, "redirects are not followed");
+    outbound.until_metric("connect_webhook_retries_total", &[("attempt", "2")], 4.0).await;
+}
+
+impl OutboundWorld {
+    /// The only delivery to a subscription, as `delivery show` shows it.
+    async fn shown(&self, subscription: &Subscription) -> Value {
+        let [delivery] = &self.deliveries(subscription).await[..] else { panic!("one delivery") };
+        self.world.connectctl.json(&["delivery", "show", text(&delivery["id"])]).await
+    }
+}
+
+fn statuses(shown: &Value) -> Vec<i64> {
+    let attempts = shown["attempts"].as_array().expect("attempts");
+    attempts.iter().filter_map(|attempt| attempt["status"].as_i64()).collect()
+}
+
+#[tokio::test]
+async fn a_replayed_dead_letter_gets_six_more_attempts_with_the_same_ids() {
+    // With waits so short that six failures take one and a half seconds.
+    let outbound = OutboundWorld::start_with(World::with().set("CONNECT_WEBHOOK_BACKOFF_BASE", "50ms")).await;
+    let subscription = outbound.subscribe("/hooks", &[]).await;
+    outbound.receiver.respond("/hooks", Behavior::status(500).with_body("not today"));
+    outbound.open_lead().await;
+    outbound.until_deliveries("dead", 1).await;
+    let shown = outbound.shown(&subscription).await;
+    assert_eq!((text(&shown["state"]), statuses(&shown)), ("dead", vec![500; 6]));
+    assert_eq!((&shown["eventType"], &shown["nextAttemptAt"]), (&json!("lead.assigned"), &Value::Null));
+    assert_eq!(shown["attempts"][0]["response"], "not today");
+
+    let id = text(&shown["id"]);
+    let replay = async || outbound.world.connectctl.json(&["delivery", "replay", id]).await;
+    assert_eq!(replay().await["id"], shown["id"]);
+    outbound.receiver.wait_for(12).await;
+    outbound.until_deliveries("dead", 1).await;
+
+    outbound.receiver.respond_to_next("/hooks", [500, 500, 500, 500, 500, 200].map(Behavior::status));
+    replay().await;
+    outbound.until_deliveries("delivered", 1).await;
+    let shown = outbound.shown(&subscription).await;
+    assert_eq!(statuses(&shown), [vec![500; 17], vec![200]].concat());
+    let received = outbound.receiver.received();
+    assert_eq!(received.len(), 18);
+    for webhook in &received {
+        assert_eq!((webhook.header("x-connect-delivery"), &webhook.body), (id, &received[0].body));
+        assert!(webhook.verify(&subscription.secret).is_ok());
+    }
+    outbound.until_metric("connect_webhook_dead_total", &[], 2.0).await;
+    outbound.until_metric("connect_webhook_retries_total", &[("attempt", "6")], 3.0).await;
 }

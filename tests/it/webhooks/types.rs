@@ -2,7 +2,6 @@
 //! D24, D25).
 
 mod emitted;
-mod not_emitted;
 
 use super::{OutboundWorld, Subscription};
 use common::clock;

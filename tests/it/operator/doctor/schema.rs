@@ -1,6 +1,6 @@
 //! Checks of the schema, the roles, the secrets and retention.
 
-use super::super::readiness::OTHER_MASTER_KEY;
+use super::super::ports::OTHER_MASTER_KEY;
 use super::{findings, of, until_fixed, until_found};
 use tests::roles::ROLE_PREFIX;
 use tests::{Connectctl, MASTER_KEY, TestDatabase, World, text};

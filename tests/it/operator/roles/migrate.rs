@@ -1,10 +1,13 @@
-//! `connectctl migrate --roles`.
+//! `connectctl migrate --roles`, ingest under its role, and that what a program does not need is refused to it.
 
 use super::role;
 use admin::roles::Program;
 use serde_json::json;
-use tests::roles::ROLE_PREFIX;
-use tests::{Connectctl, TestDatabase};
+use tests::event::batch;
+use tests::roles::{ROLE_PREFIX, as_program};
+use tests::{Connectctl, TestDatabase, World, event};
+use tokio_postgres::NoTls;
+use tokio_postgres::error::SqlState;
 
 /// Who may do what with the tables, columns and functions of the schema, apart from the owner.
 const PRIVILEGES: &str = "
@@ -87,4 +90,136 @@ async fn an_owner_without_createrole_is_told_what_to_create() {
         Connectctl::for_database(&url).refusal(&["migrate", "--roles", "--role-prefix", "a-b"]).await;
     assert!(refusal.contains("the role prefix must begin with a letter"), "{refusal}");
     database.execute(&format!("DROP OWNED BY {owner}; DROP ROLE {owner}")).await;
+}
+
+#[tokio::test]
+async fn ingest_creates_partitions_without_schema_privileges() {
+    let world = World::start().await;
+    world.accept(event("contact.identified").email("ana@example.com")).await;
+    let key = world.add_key("clients:read,leads:read,events:ingest").await;
+    for path in ["/clients?email=ana@example.com", "/leads?externalId=1"] {
+        let read = key.records("GET", &format!("{}{path}", tests::RECORDS), "");
+        assert_eq!(world.http().send(&read).await.status, 200, "{path}");
+    }
+
+    // As after a pause: no partition was created in advance.
+    let partitions = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'replay_entries'::regclass";
+    let drop_all = "DO $$ DECLARE name regclass; BEGIN
+        FOR name IN SELECT inhrelid FROM pg_inherits WHERE inhparent = 'replay_entries'::regclass
+        LOOP EXECUTE format('DROP TABLE %s', name); END LOOP; END $$";
+    world.database.execute(drop_all).await;
+    assert_eq!(world.database.count(partitions).await, 0);
+    let response =
+        world.http().send(&key.events(batch(&[event("contact.identified").email("bo@example.com")]))).await;
+    assert_eq!(response.status, 200, "{response:?}");
+    assert!(world.database.count(partitions).await >= 2);
+    let of_programs = "SELECT count(*) FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner WHERE r.rolname LIKE 'connect_test_%'";
+    assert_eq!(world.database.count(of_programs).await, 0, "what is made belongs to the schema's owner");
+    let sessions = "SELECT count(*) FROM pg_stat_activity
+         WHERE datname = current_database() AND usename = 'connect_test_ingest_user'";
+    assert!(world.database.count(sessions).await > 0, "the tests run under the programs' roles");
+}
+
+#[tokio::test]
+async fn the_partition_functions_reject_other_times() {
+    let database = TestDatabase::new().await;
+    let client = database.connect().await;
+    for refused in [
+        "SELECT make_replay_partition(NULL)",
+        "SELECT make_replay_partition(7)",
+        "SELECT make_replay_partition(600)",
+        "SELECT make_replay_partition((floor(extract(epoch FROM now()) / 600) * 600)::bigint + 600000)",
+        "SELECT drop_replay_partition((floor(extract(epoch FROM now()) / 600) * 600)::bigint)",
+    ] {
+        let error = client.execute(refused, &[]).await.expect_err(refused);
+        assert_eq!(error.code(), Some(&SqlState::INVALID_PARAMETER_VALUE), "{refused}: {error:?}");
+    }
+    let missing = client.execute("SELECT drop_replay_partition(600)", &[]).await.expect_err("no partition");
+    assert_eq!(missing.code(), Some(&SqlState::UNDEFINED_TABLE), "{missing:?}");
+}
+
+/// Refused to every program.
+const OF_ALL: [&str; 9] = [
+    "CREATE TABLE mine ()",
+    "DROP TABLE clients",
+    "TRUNCATE deliveries",
+    "ALTER TABLE tenants DISABLE TRIGGER ALL",
+    "DELETE FROM schema_history",
+    "UPDATE schema_compatibility SET oldest_program = 0",
+    "UPDATE master_key_canary SET sealed = ''",
+    "DELETE FROM tenants",
+    "DELETE FROM api_keys",
+];
+
+const fn refused(program: Program) -> &'static [&'static str] {
+    match program {
+        Program::Ingest => &[
+            "SELECT secret_sealed FROM subscriptions",
+            "SELECT display_url FROM subscriptions",
+            "SELECT payload FROM timeline",
+            "SELECT envelope FROM outbox",
+            "INSERT INTO clients DEFAULT VALUES",
+            "UPDATE leads SET stage = 'lost'",
+            "UPDATE api_keys SET scopes = '{clients:write}'",
+            "UPDATE tenants SET reads_per_second = 1000000",
+            "DELETE FROM replay_entries",
+            "SELECT sealed_values FROM sealed_value_counts()",
+        ],
+        Program::Worker => &[
+            "SELECT secret_sealed FROM subscriptions",
+            "SELECT display_url FROM subscriptions",
+            "SELECT secret_sealed FROM api_keys",
+            "SELECT prefix FROM api_keys",
+            "UPDATE tenants SET monthly_quota = NULL",
+            "INSERT INTO members DEFAULT VALUES",
+            "UPDATE event_ledger SET event_id = ''",
+            "DELETE FROM clients",
+            "DELETE FROM timeline",
+            "UPDATE deliveries SET state = 'dropped'",
+            "SELECT make_replay_partition(0)",
+        ],
+        Program::Dispatcher => &[
+            "SELECT name FROM clients",
+            "INSERT INTO clients DEFAULT VALUES",
+            "UPDATE clients SET name = ''",
+            "UPDATE leads SET stage = 'lost'",
+            "SELECT secret_sealed FROM api_keys",
+            "SELECT * FROM api_keys",
+            "UPDATE outbox SET envelope = '{}'",
+            "INSERT INTO outbox DEFAULT VALUES",
+            "DELETE FROM outbox",
+            "UPDATE subscriptions SET display_url = ''",
+            "DELETE FROM deliveries",
+            "SELECT response FROM attempts",
+        ],
+        Program::Console => &[
+            "SELECT sealed FROM erasure_key",
+            "UPDATE event_ledger SET event_id = ''",
+            "DELETE FROM audit_records",
+            "UPDATE clients SET name = ''",
+            "DELETE FROM clients",
+            "UPDATE leads SET stage = 'lost'",
+            "DELETE FROM subscriptions",
+            "DELETE FROM deliveries",
+            "SELECT * FROM replay_entries",
+            "UPDATE usage_counters SET writes = 0",
+        ],
+    }
+}
+
+#[tokio::test]
+async fn each_program_is_refused_what_it_does_not_need() {
+    let database = TestDatabase::new().await;
+    for program in Program::ALL {
+        let url = as_program(&format!("connect-{}", program.as_str()), database.url());
+        let (client, connection) = tokio_postgres::connect(&url, NoTls).await.expect("the program's user");
+        tokio::spawn(connection);
+        client.batch_execute("SELECT slug FROM tenants").await.expect("a privilege of every program");
+        for statement in OF_ALL.iter().chain(refused(program)) {
+            let refusal = client.batch_execute(statement).await;
+            let code = refusal.as_ref().err().and_then(tokio_postgres::Error::code);
+            let is_refused = code == Some(&SqlState::INSUFFICIENT_PRIVILEGE);
+            assert!(is_refused, "{program:?}: {statement}: {refusal:?}");
+        }
+    }
 }

@@ -3,9 +3,7 @@
 //! Every test of the programs runs under these roles (`tests::roles`), so the whole suite shows that the privileges suffice.
 
 mod broker;
-mod ingest;
 mod migrate;
-mod refused;
 mod statements;
 
 use admin::roles::{Program, RolePrefix};

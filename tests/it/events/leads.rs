@@ -1,8 +1,32 @@
-//! `traveller.discovery_upserted` (D15a).
+//! `enquiry.submitted`, `traveller.discovery_upserted` (D15a), which member gets a new lead (D16), and the timeline (D14).
 
-use super::{ana, ids, set_stage, warnings};
+use super::{ana, ids, outbox, set_stage, submit_enquiry, warnings};
 use serde_json::{Value, json};
-use tests::{World, event};
+use tests::{UNREACHED_RECEIVER, World, event, text};
+
+#[tokio::test]
+async fn opens_a_lead_at_stage_inquiry_with_a_trip_and_a_draft_proposal() {
+    let world = World::shared().await;
+    let result = submit_enquiry(&world, json!({})).await;
+    assert!(ids(&result).iter().all(Value::is_string), "{result}");
+    let lead = world.lead(&result["leadId"]).await;
+    assert_eq!((&lead["stage"], &lead["followUp"]), (&json!("inquiry"), &json!(false)));
+    assert_eq!((&lead["clientId"], &lead["tripId"]), (&result["clientId"], &result["tripId"]));
+    let proposals =
+        "SELECT p.status, t.lead_id::text FROM proposals p JOIN trips t USING (tenant_id, trip_id)";
+    let proposals = world.database.rows(proposals, &[]).await;
+    assert_eq!(proposals, [json!({"status": "draft", "lead_id": result["leadId"]})]);
+    assert_eq!(world.timeline(&result["clientId"]).await.len(), 1);
+}
+
+#[tokio::test]
+async fn enquiry_numbers_use_the_tenants_prefix() {
+    let world = World::shared().await;
+    world.database.execute("UPDATE tenants SET enquiry_prefix = 'ZTA'").await;
+    let lead = world.lead(&submit_enquiry(&world, json!({})).await["leadId"]).await;
+    assert!(text(&lead["enquiryNumber"]).starts_with("ZTA-"), "{lead}");
+    assert!(text(&lead["enquiryNumber"]).ends_with("-000001"), "{lead}");
+}
 
 const KIND: &str = "traveller.discovery_upserted";
 
@@ -121,4 +145,96 @@ async fn switching_discovery_on_or_off_takes_effect_with_the_next_event() {
         let result = world.accept(ana(KIND).payload(json!({"discovery": {"pax": 2}}))).await;
         assert_eq!(result.get("travellerDiscovery").is_some(), discovery == "true", "{discovery}: {result}");
     }
+}
+
+/// Opens leads one after the other and returns their owners' emails.
+async fn owners(world: &World, count: usize) -> Vec<Value> {
+    let mut owners = Vec::new();
+    for _ in 0..count {
+        let lead = submit_enquiry(world, json!({})).await["leadId"].clone();
+        owners.push(world.lead(&lead).await["owner"]["email"].clone());
+    }
+    owners
+}
+
+#[tokio::test]
+async fn assigns_leads_to_members_in_rotation_and_notifies_each() {
+    let world = World::shared().await;
+    let owners = owners(&world, 4).await;
+    assert_ne!(owners[0], owners[1]);
+    assert_eq!(owners[..2], owners[2..]);
+    let notifications = world.notifications().await;
+    assert_eq!(notifications.iter().map(|one| one["to"].clone()).collect::<Vec<_>>(), owners);
+    assert!(
+        notifications.iter().all(|one| one["kind"] == "lead_assigned" && one["leadId"].is_string()),
+        "{notifications:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_removed_member_gets_no_new_leads() {
+    let world = World::shared().await;
+    let both = owners(&world, 2).await;
+    assert!(both.contains(&json!("ben@acme.test")), "{both:?}");
+    world.connectctl.json(&["member", "remove", "--tenant", "acme", "--email", "ben@acme.test"]).await;
+    assert_eq!(owners(&world, 3).await, vec![json!("asha@acme.test"); 3]);
+    // Their old leads stay theirs.
+    let kept = world.pipeline(&[]).await.into_iter().find(|lead| lead["owner"]["email"] == "ben@acme.test");
+    assert_eq!(kept.expect("the old one")["owner"]["name"], "Ben");
+}
+
+#[tokio::test]
+async fn without_members_a_lead_has_no_owner_and_nobody_is_notified() {
+    let world = World::shared().await;
+    world.subscribe(UNREACHED_RECEIVER).await;
+    for email in ["asha@acme.test", "ben@acme.test"] {
+        world.connectctl.json(&["member", "remove", "--tenant", "acme", "--email", email]).await;
+    }
+    let lead = submit_enquiry(&world, json!({})).await["leadId"].clone();
+    assert_eq!(world.lead(&lead).await["owner"], json!(null));
+    assert!(world.notifications().await.is_empty());
+    assert!(outbox(&world, &[]).await.is_empty());
+}
+
+#[tokio::test]
+async fn every_accepted_event_appends_one_entry_with_its_payload_in_order() {
+    let world = World::shared().await;
+    let opened = submit_enquiry(&world, json!({"title": "First"})).await;
+    world
+        .accept(
+            ana("booking.completed").payload(json!({"bookingRef": "BR-1", "amount": 5, "currency": "INR"})),
+        )
+        .await;
+    let before = world.timeline(&opened["clientId"]).await.len();
+    let kinds: Vec<&str> = common::event::InboundType::ALL.iter().map(|kind| kind.as_str()).collect();
+    let events: Vec<_> = kinds
+        .iter()
+        .enumerate()
+        .map(|(i, kind)| {
+            let payload = json!({"n": i, "bookingRef": "BR-1", "appliedRupees": 0, "asOf": "2026-05-01T10:00:00Z", "deep": {"z": 1.50, "a": [null]}});
+            ana(kind).with("occurredAt", json!(format!("2026-05-01T10:00:{i:02}.250Z"))).payload(payload)
+        })
+        .collect();
+    let results = world.results(&events).await;
+    let entries = world.timeline(&opened["clientId"]).await.split_off(before);
+    assert_eq!(entries.len(), kinds.len());
+    for (((entry, event), result), kind) in entries.iter().zip(&events).zip(&results).zip(&kinds) {
+        let sent = event.to_json();
+        assert_eq!(result["status"], "accepted", "{kind}: {result}");
+        assert_eq!((&entry["eventId"], &entry["eventType"]), (&sent["eventId"], &json!(kind)));
+        assert_eq!((&entry["occurredAt"], &entry["origin"]), (&sent["occurredAt"], &sent["origin"]));
+        assert_eq!(entry["payload"], sent["payload"], "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn stores_a_payload_byte_for_byte() {
+    let world = World::shared().await;
+    let sent = r#"{ "b":1.50,  "a" : [1e2, "\u00e9\/"], "b" : 0.1000000000000000055, "z":null }"#;
+    let body = String::from_utf8(tests::event::batch(&[ana("quote.requested").payload(json!("PAYLOAD"))]));
+    let body = body.expect("text").replace("\"PAYLOAD\"", sent);
+    let response = world.http().send(&world.key.events(body)).await;
+    assert_eq!(response.json()["accepted"], 1, "{response:?}");
+    let stored = world.database.rows("SELECT payload::text AS payload FROM timeline", &[]).await;
+    assert_eq!(stored, [json!({"payload": sent})]);
 }
