@@ -158,13 +158,9 @@ async fn every_ingest_rejects_a_removed_scope_within_a_second() {
 async fn rejects_a_revoked_key_after_the_database_dropped_all_connections() {
     let world = World::start().await;
     until_every_ingest_responds(&world, &world.key, 200, Instant::now()).await;
-    world
-        .database
-        .execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-             WHERE datname = current_database() AND pid <> pg_backend_pid()",
-        )
-        .await;
+    let query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+     WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    world.database.execute(query).await;
     world.connectctl.json(&["key", "revoke", &world.key.prefix]).await;
     // Ingest reconnects meanwhile. The key must not keep working.
     until_every_ingest_responds(&world, &world.key, 401, Instant::now()).await;

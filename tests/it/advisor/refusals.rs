@@ -104,14 +104,10 @@ async fn records_of_another_tenant_are_not_found() {
 async fn an_action_with_an_internal_error_gets_a_500_reply_or_is_dead_lettered() {
     let world = World::start().await;
     let opened = open_lead(&world).await;
-    world
-        .database
-        .execute(
-            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
-             $$ BEGIN RAISE 'secret detail of the inside'; END $$;
-             CREATE TRIGGER refuse BEFORE UPDATE ON leads FOR EACH ROW EXECUTE FUNCTION refuse()",
-        )
-        .await;
+    let create = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+     $$ BEGIN RAISE 'secret detail of the inside'; END $$;
+     CREATE TRIGGER refuse BEFORE UPDATE ON leads FOR EACH ROW EXECUTE FUNCTION refuse()";
+    world.database.execute(create).await;
     let body = action("archive", json!({"lead": opened["leadId"]}));
     let reply = act_refused(&world, &body, 500, "internal_error").await;
     assert!(!reply.to_string().contains("secret"), "{reply}");

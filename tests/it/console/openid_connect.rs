@@ -196,11 +196,8 @@ async fn repeats_no_sign_in(provider: &IdentityProvider, console: &ConsoleWorld)
     let spent =
         "SELECT count(*) FROM console_spent_sign_ins WHERE expires_at <= now() + interval '10 minutes'";
     assert_eq!(console.world.database.count(spent).await, 1);
-    console
-        .world
-        .database
-        .execute("UPDATE console_spent_sign_ins SET expires_at = now() - interval '1 minute'")
-        .await;
+    let update = "UPDATE console_spent_sign_ins SET expires_at = now() - interval '1 minute'";
+    console.world.database.execute(update).await;
     assert_eq!(sign_in(provider, &mut console.visitor(), "bo").await.status, 303);
     assert_eq!(console.world.database.count(spent).await, 1, "the expired one was removed");
 }

@@ -51,11 +51,8 @@ async fn an_expired_or_changed_link_does_not_sign_in() {
     for wrong in [&changed, &link.to_lowercase(), &format!("{link}A"), "/sign-in/cl_"] {
         assert_eq!(partner.sign_in(wrong).await.status, 410, "{wrong}");
     }
-    console
-        .world
-        .database
-        .execute("UPDATE console_login_links SET expires_at = now() - interval '1 minute'")
-        .await;
+    let update = "UPDATE console_login_links SET expires_at = now() - interval '1 minute'";
+    console.world.database.execute(update).await;
     assert_eq!(partner.sign_in(&link).await.status, 410, "expired");
     assert_eq!(
         console.world.database.count("SELECT count(*) FROM console_sessions").await,

@@ -42,11 +42,8 @@ async fn an_expired_link_does_not_sign_in() {
     let stored = "SELECT extract(epoch FROM expires_at - created_at)::bigint FROM console_login_links";
     assert_eq!(console.world.database.count(stored).await, 300, "{expires}");
     let link = text(&created["url"]).splitn(4, '/').nth(3).map(|path| format!("/{path}")).expect("a path");
-    console
-        .world
-        .database
-        .execute("UPDATE console_login_links SET expires_at = now() - interval '1 minute'")
-        .await;
+    let update = "UPDATE console_login_links SET expires_at = now() - interval '1 minute'";
+    console.world.database.execute(update).await;
     assert_eq!(console.visitor().sign_in(&link).await.status, 410);
 }
 

@@ -118,10 +118,8 @@ async fn does_not_change_a_record_of_another_client() {
 #[tokio::test]
 async fn accepts_the_event_when_the_discovery_cannot_be_stored() {
     let world = World::start().await;
-    world
-        .database
-        .execute("ALTER TABLE discoveries ADD CHECK (discovery::text NOT LIKE '%unstorable%')")
-        .await;
+    let alter = "ALTER TABLE discoveries ADD CHECK (discovery::text NOT LIKE '%unstorable%')";
+    world.database.execute(alter).await;
     let events = [
         event(KIND).email("bo@example.com").payload(json!({"discovery": {"tripNotes": "fine"}})),
         ana(KIND).payload(json!({"discovery": {"tripNotes": "unstorable"}})),

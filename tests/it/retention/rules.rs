@@ -137,13 +137,10 @@ async fn other_rows_expire_by_their_own_time_unless_that_is_off() {
     assert_eq!(of(&plan, "event_ledger", "keep"), "off", "duplicates have no horizon by default (D31)");
 
     // Many of one time, which are removed in several steps.
-    database
-        .execute(
-            "INSERT INTO notifications (tenant_id, notification_id, at, recipient, kind, text)
-             SELECT tenant_id, gen_random_uuid(), now() - interval '100 days', 'ada@acme.test', 'lead_assigned', 'x'
-             FROM tenants, generate_series(1, 1700) WHERE slug = 'acme'",
-        )
-        .await;
+    let insert = "INSERT INTO notifications (tenant_id, notification_id, at, recipient, kind, text)
+     SELECT tenant_id, gen_random_uuid(), now() - interval '100 days', 'ada@acme.test', 'lead_assigned', 'x'
+     FROM tenants, generate_series(1, 1700) WHERE slug = 'acme'";
+    database.execute(insert).await;
     let connectctl = connectctl.and("CONNECT_RETENTION_LEDGER", "120d");
     let plan = connectctl.list(&["retention", "plan"]).await;
     let removed = connectctl.list(&["retention", "run"]).await;

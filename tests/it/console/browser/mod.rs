@@ -96,13 +96,9 @@ pub(super) async fn furnished() -> (ConsoleWorld, Receiver) {
         if count > 0 { Ok(()) } else { Err(count.to_string()) }
     })
     .await;
-    world
-        .database
-        .execute(
-            "INSERT INTO usage_counters (tenant_id, month, writes)
-             SELECT tenant_id, date_trunc('month', now() AT TIME ZONE 'UTC')::date, 1234 FROM tenants WHERE slug = 'acme'",
-        )
-        .await;
+    let insert = "INSERT INTO usage_counters (tenant_id, month, writes)
+     SELECT tenant_id, date_trunc('month', now() AT TIME ZONE 'UTC')::date, 1234 FROM tenants WHERE slug = 'acme'";
+    world.database.execute(insert).await;
     (console, receiver)
 }
 

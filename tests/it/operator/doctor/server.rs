@@ -52,10 +52,8 @@ async fn clocks_that_differ_are_found(world: &World) {
         world.database.execute(&clock).await;
         until_found(&world.connectctl, &[], level, "postgres.clock", "differ by").await;
     }
-    world
-        .database
-        .execute("DROP FUNCTION public.clock_timestamp(); ALTER ROLE connect RESET search_path")
-        .await;
+    let drop = "DROP FUNCTION public.clock_timestamp(); ALTER ROLE connect RESET search_path";
+    world.database.execute(drop).await;
     until_fixed(&world.connectctl, &[], "postgres.clock", "").await;
 }
 
