@@ -6,8 +6,7 @@ use futures_util::StreamExt;
 use futures_util::future::{AbortHandle, Abortable, join_all};
 use futures_util::stream::FuturesUnordered;
 use serde_json::json;
-use tests::event::batch;
-use tests::{ApiKey, HttpClient, HttpRequest, HttpResponse, StatementRecorder, World, event, text};
+use tests::{ApiKey, HttpClient, HttpRequest, HttpResponse, StatementRecorder, World, batch, event, text};
 
 const INSERT_ENTRIES: &str = "replay_entries.insert";
 

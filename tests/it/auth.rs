@@ -4,8 +4,9 @@
 use futures_util::future::join_all;
 use serde_json::json;
 use std::time::{Duration, Instant};
-use tests::event::batch;
-use tests::{ApiKey, HttpResponse, MAX_WAIT, StatementRecorder, World, event, eventually, now, until_equal};
+use tests::{
+    ApiKey, HttpResponse, MAX_WAIT, StatementRecorder, World, batch, event, eventually, now, until_equal,
+};
 
 /// A batch that is valid, of one new client.
 pub(crate) fn valid() -> Vec<u8> {

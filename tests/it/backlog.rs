@@ -3,11 +3,10 @@
 use futures_util::future::join_all;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
-use tests::event::batch;
 use tests::raw::RawConnection;
 use tests::{
-    ApiKey, Event, HttpClient, HttpRequest, MAX_WAIT, MessageRecorder, RECORDS, World, event, eventually,
-    until_equal,
+    ApiKey, Event, HttpClient, HttpRequest, MAX_WAIT, MessageRecorder, RECORDS, World, batch, event,
+    eventually, until, until_equal,
 };
 
 /// Events of a full batch.
@@ -202,11 +201,8 @@ async fn a_broken_broker_connection_releases_no_share() {
     world.proxies().broker.reset_connections();
     world.ingests[0].until_unready().await;
     assert_eq!(waiting().await, units, "the batches are still in the queue");
-    eventually("the newest batch has waited for long", MAX_WAIT, async || match sent.elapsed() {
-        waited if waited >= waited_for => Ok(()),
-        waited => Err(format!("{waited:?}")),
-    })
-    .await;
+    let waited = async || sent.elapsed();
+    until("the newest batch has waited for long", waited, |&waited| waited >= waited_for).await;
     world.proxies().broker.restore();
     world.ingests[0].until_ready().await;
     assert_eq!(waiting().await, units, "nobody has applied them");

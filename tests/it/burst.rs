@@ -9,8 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use tests::event::batch;
-use tests::{ApiKey, Event, HttpClient, HttpError, World, event, eventually, text};
+use tests::{ApiKey, Event, HttpClient, HttpError, World, batch, event, eventually, text};
 use tokio::sync::watch;
 
 /// Batches of a burst.

@@ -2,8 +2,7 @@
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use tests::event::batch;
-use tests::{Event, World, event};
+use tests::{Event, World, batch, event};
 
 /// Sends batches concurrently, spread over the ingests, and returns the results of each; each must get 200.
 async fn send_at_once(world: &World, batches: &[Vec<Event>]) -> Vec<Vec<Value>> {

@@ -2,8 +2,7 @@
 
 use crate::burst;
 use futures_util::future::join_all;
-use tests::event::batch;
-use tests::{HttpClient, MAX_WAIT, World, event, eventually};
+use tests::{HttpClient, MAX_WAIT, World, batch, event, eventually};
 
 #[tokio::test]
 async fn an_ingest_on_sigterm_is_not_ready_and_completes_requests_under_way() {

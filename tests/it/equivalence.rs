@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use tests::event::batch;
-use tests::{ApiKey, Event, World, event, text};
+use tests::{ApiKey, Event, World, batch, event, text};
 
 const EVENTS: usize = 100;
 const PEOPLE: usize = 7;

@@ -2,8 +2,7 @@
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use tests::event::batch;
-use tests::{BREAK_UNLUCKY_EVENTS, HttpClient, World, event, until_equal};
+use tests::{BREAK_UNLUCKY_EVENTS, HttpClient, World, batch, event, until_equal};
 
 fn statuses(results: &[Value]) -> Vec<&str> {
     results.iter().map(|result| tests::text(&result["status"])).collect()

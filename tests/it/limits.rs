@@ -3,9 +3,8 @@
 use crate::attacks::exhaustion::body;
 use futures_util::future::join_all;
 use serde_json::json;
-use tests::event::batch;
 use tests::raw::{RawConnection, head};
-use tests::{ALL_SCOPES, HttpClient, World, event};
+use tests::{ALL_SCOPES, HttpClient, World, batch, event};
 
 #[tokio::test]
 async fn a_tenant_at_its_limit_leaves_room_for_another() {

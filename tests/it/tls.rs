@@ -7,7 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use tests::dedicated_servers::{Broker, Postgres};
-use tests::{Authority, Certificate, Connectctl, MAX_WAIT, Program, Receiver, World, event, eventually};
+use tests::{
+    Authority, Certificate, Connectctl, MAX_WAIT, Program, Receiver, World, event, eventually, until,
+};
 
 /// A directory for certificates, which is removed with its value.
 pub(crate) struct Files(PathBuf);
@@ -122,11 +124,8 @@ async fn until_refused(url: &str, parts: &[&str]) {
 
 /// Waits until a command with this URL succeeds.
 async fn until_accepted(connectctl: &Connectctl) {
-    eventually("the server is accepted", MAX_WAIT, async || {
-        let ran = connectctl.run(&["migrate", "--json"]).await;
-        if ran.code == Some(0) { Ok(()) } else { Err(ran.errors) }
-    })
-    .await;
+    let ran = async || connectctl.run(&["migrate", "--json"]).await;
+    until("the server is accepted", ran, |ran| ran.code == Some(0)).await;
 }
 
 #[tokio::test]

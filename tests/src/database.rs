@@ -4,7 +4,7 @@ use crate::command_output::CommandOutput;
 use crate::connectctl::Connectctl;
 use crate::dedicated_servers::Postgres;
 use crate::duration;
-use crate::eventually::{MAX_WAIT, eventually, until_equal};
+use crate::eventually::{until, until_equal};
 use crate::key::ApiKey;
 use crate::queues::Queues;
 use crate::roles::{ROLE_PREFIX, create_logins};
@@ -181,11 +181,8 @@ impl TestDatabase {
         let query = format!(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND {condition}"
         );
-        eventually(&format!("sessions: {condition}"), MAX_WAIT, async || match self.count(&query).await {
-            found if found >= count => Ok(()),
-            found => Err(format!("{found} of {count}")),
-        })
-        .await;
+        let found = async || self.count(&query).await;
+        until(&format!("sessions: {condition}"), found, |&found| found >= count).await;
     }
 
     /// Keeps whoever inserts into `table` waiting, as a slow statement does, until the returned session ends.

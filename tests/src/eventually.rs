@@ -32,15 +32,25 @@ pub async fn eventually<T>(
     }
 }
 
-/// Calls `read` repeatedly until it returns `expected`. Panics as [`eventually`] does, after [`MAX_WAIT`].
+/// Calls `read` repeatedly until it returns what is wanted, and returns that. Panics as [`eventually`] does, after
+/// [`MAX_WAIT`].
+pub async fn until<F: Debug>(
+    what: &str,
+    mut read: impl AsyncFnMut() -> F,
+    is_wanted: impl Fn(&F) -> bool,
+) -> F {
+    eventually(what, MAX_WAIT, async || {
+        let found = read().await;
+        if is_wanted(&found) { Ok(found) } else { Err(format!("{found:?}")) }
+    })
+    .await
+}
+
+/// Calls `read` repeatedly until it returns `expected`. Panics as [`until`] does.
 pub async fn until_equal<E: Debug, F: Debug + PartialEq<E>>(
     what: &str,
     expected: E,
-    mut read: impl AsyncFnMut() -> F,
+    read: impl AsyncFnMut() -> F,
 ) {
-    eventually(what, MAX_WAIT, async || {
-        let found = read().await;
-        if found == expected { Ok(()) } else { Err(format!("{found:?} instead of {expected:?}")) }
-    })
-    .await;
+    until(&format!("{what}, {expected:?}"), read, |found| *found == expected).await;
 }

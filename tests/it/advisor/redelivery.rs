@@ -5,7 +5,7 @@ use super::{
     until_settled,
 };
 use serde_json::{Value, json};
-use tests::{MAX_WAIT, QueuedMessage, UNREACHED_RECEIVER, World, eventually, text, until_equal};
+use tests::{QueuedMessage, UNREACHED_RECEIVER, World, text, until, until_equal};
 
 #[tokio::test]
 async fn a_redelivered_message_gets_the_same_ids_and_changes_nothing() {
@@ -93,11 +93,8 @@ fn burst(count: usize) -> Vec<QueuedMessage> {
 
 /// Waits until so many actions, or more, are in the ledger.
 async fn until_some_applied(world: &World, count: i64) {
-    eventually("the actions are done", MAX_WAIT, async || {
-        let applied = world.database.count("SELECT count(*) FROM event_ledger").await;
-        if applied >= count { Ok(()) } else { Err(format!("{applied} of {count}")) }
-    })
-    .await;
+    let applied = async || world.database.count("SELECT count(*) FROM event_ledger").await;
+    until("the actions are done", applied, |&applied| applied >= count).await;
 }
 
 /// Checks that every action of the burst was applied exactly once.

@@ -2,9 +2,8 @@
 
 use futures_util::future::join_all;
 use std::net::SocketAddr;
-use tests::event::batch;
 use tests::raw::RawConnection;
-use tests::{ApiKey, EVENTS, HttpRequest, MAX_WAIT, World, event, eventually, until_equal};
+use tests::{ApiKey, EVENTS, HttpRequest, World, batch, event, until, until_equal};
 
 const STRANGER: [u8; 4] = [127, 0, 0, 2];
 const CALLER: [u8; 4] = [127, 0, 0, 3];
@@ -65,11 +64,8 @@ async fn stalled_bodies_of_one_address_leave_memory_for_another() {
     .await;
     let reason = [("reason", "body_budget")];
     // At 1 MiB each, the budget holds at most 16.
-    eventually("bodies are refused", MAX_WAIT, async || {
-        let refused = world.ingests[0].metrics().await.sum("connect_overloaded_total", &reason);
-        if refused >= 24.0 { Ok(()) } else { Err(refused.to_string()) }
-    })
-    .await;
+    let refused = async || world.ingests[0].metrics().await.sum("connect_overloaded_total", &reason);
+    until("bodies are refused", refused, |&refused| refused >= 24.0).await;
     let large = world.key.events(large_body(&world.key, 1_000_000));
     assert_eq!(status(CALLER, &world, &large).await, Some(200));
     drop(stalled);

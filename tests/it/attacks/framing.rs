@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 use std::net::SocketAddr;
-use tests::event::batch;
 use tests::raw::{RawConnection, RawResponse, head};
-use tests::{EVENTS, Program, World, event};
+use tests::{EVENTS, Program, World, batch, event};
 
 /// Sends bytes to ingest on a new connection and returns the response.
 async fn exchange(world: &World, bytes: &[u8]) -> (RawResponse, RawConnection) {

@@ -4,8 +4,7 @@ use crate::records::{break_inserts, get, post_request};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::time::Instant;
-use tests::event::batch;
-use tests::{MAX_WAIT, Program, QueuedMessage, World, event, eventually, text};
+use tests::{MAX_WAIT, Program, QueuedMessage, World, batch, event, eventually, text};
 
 /// The log lines with this message.
 fn lines(program: &Program, message: &str) -> Vec<Value> {

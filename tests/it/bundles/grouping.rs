@@ -6,8 +6,7 @@ use super::{
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use tests::event::batch;
-use tests::{Event, HttpClient, HttpRequest, QueuedMessage, World, event, text};
+use tests::{Event, HttpClient, HttpRequest, QueuedMessage, World, batch, event, text};
 
 #[tokio::test]
 async fn requests_arriving_during_a_publish_share_a_message_and_get_their_own_results() {

@@ -8,10 +8,9 @@ mod traces;
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use tests::event::batch;
 use tests::{
-    ApiKey, Event, HttpClient, HttpRequest, HttpResponse, Program, QueuedMessage, World, WorldBuilder, event,
-    text,
+    ApiKey, Event, HttpClient, HttpRequest, HttpResponse, Program, QueuedMessage, World, WorldBuilder, batch,
+    event, text,
 };
 use tokio::sync::oneshot;
 
@@ -129,7 +128,6 @@ fn assert_own_results(requests: &[HttpRequest], responses: &[HttpResponse]) {
     }
 }
 
-/// The events of a request.
 fn events_of(request: &HttpRequest) -> Vec<Value> {
     let sent: Value = serde_json::from_slice(&request.body).expect("JSON");
     sent["events"].as_array().expect("events").clone()

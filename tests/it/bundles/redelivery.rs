@@ -6,8 +6,7 @@ use super::{
     send_and_take_messages, send_during_a_publish, stallable,
 };
 use serde_json::{Value, json};
-use tests::event::batch;
-use tests::{HttpRequest, HttpResponse, Program, QueuedMessage, World, event};
+use tests::{HttpRequest, HttpResponse, Program, QueuedMessage, World, batch, event};
 
 /// Requests with a lead each.
 fn enquiry_requests(world: &World, count: usize) -> Vec<HttpRequest> {

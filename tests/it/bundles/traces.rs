@@ -4,8 +4,7 @@ use super::{enquiry_submitted, results, send_during_a_publish, stallable, until_
 use crate::records::break_inserts;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use tests::event::batch;
-use tests::{HttpRequest, HttpResponse, MAX_WAIT, Program, Receiver, World, eventually, text};
+use tests::{HttpRequest, HttpResponse, MAX_WAIT, Program, Receiver, World, batch, eventually, text};
 
 /// Programs that log every request and unit.
 async fn verbose() -> World {

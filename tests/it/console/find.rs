@@ -2,7 +2,7 @@
 
 use super::ConsoleWorld;
 use serde_json::{Value, json};
-use tests::{MAX_WAIT, Receiver, event, eventually, text, words};
+use tests::{Receiver, event, text, until, words};
 
 fn stages(steps: &[Value]) -> Vec<&str> {
     steps.iter().map(|step| text(&step["stage"])).collect()
@@ -17,11 +17,8 @@ async fn an_event_is_followed_from_its_request_to_the_attempts_of_its_webhooks()
     world.subscribe(&receiver.url("/hook")).await;
     let sent = event("enquiry.submitted").email("ana@example.com").id(" order-4711 ");
     let result = world.accept(sent).await;
-    let found = eventually("the delivery is found", MAX_WAIT, async || {
-        let found = world.connectctl.list(&["find", " order-4711 ", "--tenant", "acme"]).await;
-        if stages(&found).contains(&"attempt") { Ok(found) } else { Err(format!("{found:?}")) }
-    })
-    .await;
+    let found = async || world.connectctl.list(&["find", " order-4711 ", "--tenant", "acme"]).await;
+    let found = until("the delivery is found", found, |found| stages(&found).contains(&"attempt")).await;
     for stage in ["received", "applied", "outbox", "delivery", "attempt"] {
         assert!(stages(&found).contains(&stage), "{stage}: {found:?}");
     }

@@ -1,8 +1,7 @@
 //! API keys in the browser: create, use, change, rotate, revoke.
 
 use super::{ConsoleWorld, Visitor, between, body};
-use tests::event::batch;
-use tests::{ApiKey, HttpResponse, MAX_WAIT, World, event, eventually, until_equal};
+use tests::{ApiKey, HttpResponse, MAX_WAIT, World, batch, event, eventually, until_equal};
 
 const KEYS: &str = "/agencies/acme/keys";
 

@@ -2,8 +2,7 @@
 
 use super::{ana, assert_untouched, refuse, refuse_event};
 use serde_json::{Value, json};
-use tests::event::batch;
-use tests::{Event, World, event, text};
+use tests::{Event, World, batch, event, text};
 
 /// A batch of one valid event with `json` as the value of an ignored field.
 fn with_raw(json: &str) -> String {

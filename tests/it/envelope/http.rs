@@ -2,9 +2,8 @@
 
 use super::{ana, assert_untouched};
 use serde_json::Value;
-use tests::event::batch;
 use tests::raw::{self, RawConnection, RawResponse, head};
-use tests::{EVENTS, HttpRequest, World};
+use tests::{EVENTS, HttpRequest, World, batch};
 
 /// The code of an error body.
 fn code(response: &RawResponse) -> String {

@@ -3,8 +3,7 @@
 mod body;
 mod http;
 
-use tests::event::batch;
-use tests::{Event, World, event};
+use tests::{Event, World, batch, event};
 
 fn ana() -> Event {
     event("contact.identified").email("ana@example.com")

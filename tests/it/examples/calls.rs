@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
-use tests::{ApiKey, Behavior, CommandOutput, MAX_WAIT, Receiver, Samples, World, eventually, text};
+use tests::{ApiKey, Behavior, CommandOutput, MAX_WAIT, Receiver, Samples, World, eventually, text, until};
 use uuid::Uuid;
 
 /// The variables of the examples, with the credentials of `key`.
@@ -109,11 +109,8 @@ async fn retries_a_503_and_has_one_effect() {
         world.proxies().postgres.reset_connections();
         let runs = ["send-batch", "create-lead"].map(|name| printed(&world, name, language, language));
         let recovery = async {
-            eventually("both get a 503", MAX_WAIT, async || {
-                let more = unavailable(&world.ingests[0].metrics().await) - before;
-                if more >= 2.0 { Ok(()) } else { Err(format!("{more} are")) }
-            })
-            .await;
+            let more = async || unavailable(&world.ingests[0].metrics().await) - before;
+            until("both get a 503", more, |&more| more >= 2.0).await;
             world.proxies().postgres.restore();
         };
         let (printed, ()) = futures_util::join!(join_all(runs), recovery);

@@ -6,8 +6,7 @@ use crate::openapi::{python_tool, run};
 use common::signature::sign_webhook;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use tests::event::batch;
-use tests::{CommandOutput, EVENTS, HttpRequest, Receiver, World, event, now, text};
+use tests::{CommandOutput, EVENTS, HttpRequest, Receiver, World, batch, event, now, text};
 
 /// Whether an example accepts a webhook. What it prints must match its exit code.
 async fn verifies(language: &str, secret: &str, arguments: &[&str], body: &[u8]) -> bool {

@@ -10,8 +10,7 @@ mod servers;
 pub(crate) use clocks::shifted;
 
 use std::time::{Duration, Instant};
-use tests::event::batch;
-use tests::{HttpResponse, World, WorldBuilder, event, text};
+use tests::{HttpResponse, World, WorldBuilder, batch, event, text};
 
 /// A world whose programs wait for the servers as long as by default; other tests wait longer.
 fn with_default_timeouts() -> WorldBuilder {

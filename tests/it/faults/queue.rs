@@ -4,8 +4,7 @@ use super::fill_queue;
 use futures_util::future::join_all;
 use serde_json::json;
 use std::collections::HashSet;
-use tests::event::batch;
-use tests::{Event, HttpClient, HttpRequest, QueuedMessage, World, event};
+use tests::{Event, HttpClient, HttpRequest, QueuedMessage, World, batch, event};
 
 /// A world without workers whose ingest doesn't wait for one.
 async fn without_workers(queue_length: &str) -> World {

@@ -4,10 +4,10 @@ use super::{REFUSED_WITHIN, refused_quickly, with_default_timeouts};
 use crate::burst;
 use std::time::Instant;
 use tests::dedicated_servers::{Broker, Postgres, StopMode};
-use tests::event::batch;
 use tests::proxy::Proxy;
 use tests::{
-    ApiKey, Connectctl, HttpRequest, MAX_WAIT, Program, TestDatabase, World, event, eventually, until_equal,
+    ApiKey, Connectctl, HttpRequest, MAX_WAIT, Program, TestDatabase, World, batch, event, eventually,
+    until_equal,
 };
 
 /// Checks that the programs report a server as unavailable, and that the route responds quickly, at first and afterwards.

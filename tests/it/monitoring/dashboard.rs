@@ -9,10 +9,9 @@ use ingest::auth::AuthFailure;
 use ingest::overload::OverloadReason;
 use serde_json::{Value, json};
 use std::time::Instant;
-use tests::event::batch;
 use tests::{
-    Behavior, HttpRequest, MAX_WAIT, Program, Prometheus, QueuedMessage, Receiver, World, event, eventually,
-    now,
+    Behavior, HttpRequest, MAX_WAIT, Program, Prometheus, QueuedMessage, Receiver, World, batch, event,
+    eventually, now,
 };
 use uuid::Uuid;
 

@@ -5,9 +5,9 @@ use super::SERVICES;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use tests::dedicated_servers::Broker;
-use tests::event::batch;
 use tests::{
-    Behavior, CommandOutput, HttpClient, HttpRequest, MAX_WAIT, Program, Receiver, World, event, eventually,
+    Behavior, CommandOutput, HttpClient, HttpRequest, MAX_WAIT, Program, Receiver, World, batch, event,
+    eventually,
 };
 
 /// The response of a program's operator's port to a request without a body.

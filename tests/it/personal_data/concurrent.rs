@@ -7,8 +7,9 @@ use crate::operator::doctor::{until_fixed, until_found};
 use crate::records::post_request;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
-use tests::event::batch;
-use tests::{ApiKey, Event, MAX_WAIT, World, event, eventually, send_signal, slug, text, until_equal};
+use tests::{
+    ApiKey, Event, MAX_WAIT, World, batch, event, eventually, send_signal, slug, text, until, until_equal,
+};
 use tokio::process::Child;
 
 const MARKER: &str = "zq8marker";
@@ -46,11 +47,8 @@ async fn events_that_arrive_during_an_erasure_do_not_bring_the_person_back() {
     let client = world.accept(older(0)).await["clientId"].clone();
     let stop = AtomicBool::new(false);
     let erasing = async {
-        eventually("events arrive", MAX_WAIT, async || {
-            let applied = world.database.count("SELECT count(*) FROM timeline").await;
-            if applied > 40 { Ok(()) } else { Err(applied.to_string()) }
-        })
-        .await;
+        let applied = async || world.database.count("SELECT count(*) FROM timeline").await;
+        until("events arrive", applied, |&applied| applied > 40).await;
         let receipt = erase(&world.connectctl, &client).await;
         // Events that are sent now are refused.
         let refused = world.result(older(0)).await;

@@ -5,8 +5,7 @@ use super::email_lock;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use tests::dedicated_servers::{Postgres, StopMode};
-use tests::event::batch;
-use tests::{Event, World, event, text, until_equal};
+use tests::{Event, World, batch, event, text, until_equal};
 
 #[tokio::test]
 async fn a_worker_killed_between_the_round_trips_applies_nothing_and_the_next_applies_it_once() {

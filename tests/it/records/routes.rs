@@ -3,8 +3,7 @@
 
 use super::{client_route, data, get, lead_route, new_client, new_lead, record, records_target, trip_route};
 use serde_json::{Value, json};
-use tests::event::batch;
-use tests::{ApiKey, HttpRequest, World, event, text};
+use tests::{ApiKey, HttpRequest, World, batch, event, text};
 use uuid::Uuid;
 
 /// A request to one of the routes, which succeeds.

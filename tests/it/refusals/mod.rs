@@ -5,7 +5,7 @@ mod reasons;
 
 use crate::auth::valid;
 use serde_json::Value;
-use tests::{ApiKey, HttpRequest, MAX_WAIT, World, eventually, text};
+use tests::{ApiKey, HttpRequest, World, text, until};
 
 /// An ingest of its own, which can be ended.
 async fn world() -> World {
@@ -19,11 +19,8 @@ async fn refusals(world: &World, options: &[&str]) -> Vec<Value> {
 
 /// Waits until a tenant has so many refused requests, and returns them.
 async fn until_recorded(world: &World, count: usize) -> Vec<Value> {
-    eventually(&format!("{count} refused requests are recorded"), MAX_WAIT, async || {
-        let listed = refusals(world, &["acme"]).await;
-        if listed.len() >= count { Ok(listed) } else { Err(format!("{listed:?}")) }
-    })
-    .await
+    let listed = async || refusals(world, &["acme"]).await;
+    until(&format!("{count} refused requests are recorded"), listed, |listed| listed.len() >= count).await
 }
 
 /// Sends a request that must get this status, and returns the id of the request.

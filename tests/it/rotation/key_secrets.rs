@@ -3,9 +3,9 @@
 use super::swapped;
 use crate::auth::valid;
 use serde_json::Value;
-use tests::event::batch;
 use tests::{
-    ApiKey, HttpClient, HttpRequest, MAX_WAIT, RECORDS, StatementRecorder, World, event, eventually, text,
+    ApiKey, HttpClient, HttpRequest, MAX_WAIT, RECORDS, StatementRecorder, World, batch, event, eventually,
+    text,
 };
 
 /// Rotates the secret of a key and returns the key with its new secret.

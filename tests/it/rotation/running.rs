@@ -3,8 +3,7 @@
 
 use super::{CURRENT, NEW_MASTER_KEY, PREVIOUS, counts, remove_previous, swap, swapped, with_new_key};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use tests::event::batch;
-use tests::{ApiKey, HttpClient, MAX_WAIT, Receiver, World, event, eventually, text};
+use tests::{ApiKey, HttpClient, Receiver, World, batch, event, text, until};
 use tokio::sync::RwLock;
 
 /// Sends enquiries one after the other until it is stopped; each must be accepted.
@@ -30,11 +29,8 @@ impl Load {
     /// Waits until requests that began from now on were accepted.
     async fn until_more_accepted(&self) {
         let before = self.accepted.load(Ordering::Relaxed);
-        eventually("more requests are accepted", MAX_WAIT, async || {
-            let now = self.accepted.load(Ordering::Relaxed);
-            if now > before + 4 { Ok(()) } else { Err(format!("{now} after {before}")) }
-        })
-        .await;
+        let now = async || self.accepted.load(Ordering::Relaxed);
+        until("more requests are accepted", now, |&now| now > before + 4).await;
     }
 }
 

@@ -7,11 +7,10 @@ use crate::records::{patch_request, post, records_target};
 use export::act;
 use serde_json::{Value, json};
 use std::collections::HashSet;
-use tests::event::batch;
 use tests::raw::exchange;
 use tests::{
-    Event, HttpRequest, MAX_WAIT, Program, QueuedMessage, Receiver, World, WorldBuilder, event, eventually,
-    text,
+    Event, HttpRequest, MAX_WAIT, Program, QueuedMessage, Receiver, World, WorldBuilder, batch, event,
+    eventually, text,
 };
 use uuid::Uuid;
 

@@ -3,8 +3,7 @@
 use super::{OutboundWorld, Subscription};
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
-use tests::event::batch;
-use tests::{ALL_SCOPES, ApiKey, Event, RECORDS, ReceivedRequest, event, text};
+use tests::{ALL_SCOPES, ApiKey, Event, RECORDS, ReceivedRequest, batch, event, text};
 use uuid::Uuid;
 
 /// A tenant with three systems. The path of each subscription names its system.

@@ -6,7 +6,7 @@ use chrono::TimeDelta;
 use common::clock;
 use serde_json::{Value, json};
 use std::collections::HashSet;
-use tests::{MAX_WAIT, World, eventually, text};
+use tests::{World, text, until};
 use uuid::Uuid;
 
 /// Notes each replay of a delivery, whichever program makes it.
@@ -48,19 +48,12 @@ async fn job(outbound: &OutboundWorld, id: &str) -> Value {
 
 /// Waits until a job has ended in that state.
 async fn until_ended(outbound: &OutboundWorld, id: &str, state: &str) -> Value {
-    eventually(&format!("the job is {state}"), MAX_WAIT, async || {
-        let job = job(outbound, id).await;
-        if job["state"] == state { Ok(job) } else { Err(job.to_string()) }
-    })
-    .await
+    until(&format!("the job is {state}"), async || job(outbound, id).await, |job| job["state"] == state).await
 }
 
 async fn until_replayed(outbound: &OutboundWorld, least: i64) {
-    eventually(&format!("{least} deliveries are replayed"), MAX_WAIT, async || {
-        let noted = outbound.world.database.count("SELECT count(*) FROM noted_replays").await;
-        if noted >= least { Ok(()) } else { Err(noted.to_string()) }
-    })
-    .await;
+    let noted = async || outbound.world.database.count("SELECT count(*) FROM noted_replays").await;
+    until(&format!("{least} deliveries are replayed"), noted, |&noted| noted >= least).await;
 }
 
 #[tokio::test]

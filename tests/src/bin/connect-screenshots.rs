@@ -6,7 +6,7 @@
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use tests::browser::{Browser, Page};
-use tests::{Behavior, MAX_WAIT, Program, Receiver, World, event, eventually, text};
+use tests::{Behavior, MAX_WAIT, Program, Receiver, World, event, eventually, text, until};
 
 /// Size of the window in pixels.
 const SIZE: (u32, u32) = (1280, 860);
@@ -95,11 +95,8 @@ async fn furnish(world: &World, receiver: &Receiver) {
         world.accept(sent.payload(payload)).await;
     }
     let dead = "SELECT count(*) FROM deliveries WHERE state = 'dead'";
-    eventually("deliveries are dead-lettered", MAX_WAIT, async || {
-        let count = world.database.count(dead).await;
-        if count >= 6 { Ok(()) } else { Err(count.to_string()) }
-    })
-    .await;
+    let count = async || world.database.count(dead).await;
+    until("deliveries are dead-lettered", count, |&count| count >= 6).await;
     add_last_hour(world).await;
 }
 
@@ -107,11 +104,8 @@ async fn furnish(world: &World, receiver: &Receiver) {
 /// hour.
 async fn add_last_hour(world: &World) {
     let counted = "SELECT coalesce(sum(accepted + applied + delivered), 0)::bigint FROM activity_minutes";
-    eventually("the activity is counted", MAX_WAIT, async || {
-        let count = world.database.count(counted).await;
-        if count >= 18 { Ok(()) } else { Err(count.to_string()) }
-    })
-    .await;
+    let count = async || world.database.count(counted).await;
+    until("the activity is counted", count, |&count| count >= 18).await;
     let add = "
         INSERT INTO activity_minutes (tenant_id, slot, minute, accepted, refused, applied, failed, delivered, undelivered)
         SELECT t.tenant_id, (extract(epoch FROM m.minute)::bigint / 60) % 64, m.minute, a.accepted, m.number % 9 / 8, 3 * a.accepted,

@@ -3,7 +3,7 @@
 use super::random::Random;
 use super::request_form::{Expected, RequestForm};
 use crate::event::{batch, event};
-use crate::eventually::{MAX_WAIT, eventually};
+use crate::eventually::until;
 use crate::http::HttpRequest;
 use crate::raw::head;
 use crate::{World, now};
@@ -75,11 +75,8 @@ impl HttpFuzz {
         if self.world.ingests[0].logs().contains("panicked") {
             return Err(format!("{seeds}: something has panicked"));
         }
-        eventually("ingest holds no connection of a stream", MAX_WAIT, async || {
-            let held = self.held();
-            if held <= self.held_at_first { Ok(()) } else { Err(format!("{held} connections")) }
-        })
-        .await;
+        let held = async || self.held();
+        until("ingest holds no connection of a stream", held, |&held| held <= self.held_at_first).await;
         Ok(())
     }
 

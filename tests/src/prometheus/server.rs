@@ -2,7 +2,7 @@
 
 use super::rule_durations;
 use crate::binaries::root;
-use crate::eventually::{MAX_WAIT, eventually};
+use crate::eventually::{MAX_WAIT, eventually, until};
 use crate::http::{HttpClient, HttpRequest};
 use crate::program::Program;
 use crate::services;
@@ -143,11 +143,8 @@ impl Prometheus {
 
     /// Waits until all programs are scraped and no alert is firing or pending.
     pub async fn until_quiet(&self) {
-        eventually("all programs are up", MAX_WAIT, async || {
-            let up = self.query("count by (job) (up == 1)").await;
-            if up.len() >= JOBS.len() { Ok(()) } else { Err(format!("{up:?}")) }
-        })
-        .await;
+        let up = async || self.query("count by (job) (up == 1)").await;
+        until("all programs are up", up, |up| up.len() >= JOBS.len()).await;
         eventually("no alert fires", ALERT_TIMEOUT, async || match self.alerts().await.as_slice() {
             [] => Ok(()),
             alerts => Err(format!("{alerts:?}")),

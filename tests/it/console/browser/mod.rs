@@ -10,7 +10,7 @@ mod without_scripts;
 use super::ConsoleWorld;
 use serde_json::Value;
 use tests::browser::{Browser, Page};
-use tests::{ApiKey, Behavior, MAX_WAIT, Receiver, World, event, eventually, text};
+use tests::{ApiKey, Behavior, Receiver, World, event, text, until};
 
 /// Somebody at a browser.
 pub(super) struct Person {
@@ -91,11 +91,8 @@ pub(super) async fn furnished() -> (ConsoleWorld, Receiver) {
         world.accept(event("enquiry.submitted").email(&format!("ana{number}@example.com")).name("Ana")).await;
     }
     let dead = "SELECT count(*) FROM deliveries WHERE state = 'dead'";
-    eventually("the receiver's deliveries are dead-lettered", MAX_WAIT, async || {
-        let count = world.database.count(dead).await;
-        if count > 0 { Ok(()) } else { Err(count.to_string()) }
-    })
-    .await;
+    let count = async || world.database.count(dead).await;
+    until("the receiver's deliveries are dead-lettered", count, |&count| count > 0).await;
     let insert = "INSERT INTO usage_counters (tenant_id, month, writes)
      SELECT tenant_id, date_trunc('month', now() AT TIME ZONE 'UTC')::date, 1234 FROM tenants WHERE slug = 'acme'";
     world.database.execute(insert).await;

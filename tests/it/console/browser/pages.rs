@@ -5,6 +5,7 @@ use super::keyboard::check_keyboard;
 use super::{Person, ROLES, furnished};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tests::browser::Browser;
+use tests::until;
 
 /// The path with its ids replaced, and the names of its query.
 fn kind(path: &str) -> String {
@@ -84,11 +85,8 @@ async fn reports_what_the_policy_of_a_page_forbids(person: &Person) {
         "document.body.append(Object.assign(document.createElement('img'), { src: '/x.png' }))",
     ] {
         person.page.evaluate(&format!("{{ {forbidden}; }}")).await;
-        let complaints = tests::eventually(forbidden, tests::MAX_WAIT, async || {
-            let complaints = person.page.take_complaints();
-            if complaints.is_empty() { Err("nothing".to_owned()) } else { Ok(complaints) }
-        })
-        .await;
+        let complaints = async || person.page.take_complaints();
+        let complaints = until(forbidden, complaints, |complaints| !complaints.is_empty()).await;
         assert!(complaints.iter().any(|one| one.contains("Content Security Policy")), "{complaints:?}");
     }
 }

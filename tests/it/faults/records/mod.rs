@@ -10,8 +10,7 @@ use crate::records::{
 };
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use tests::event::batch;
-use tests::{HttpRequest, HttpResponse, MAX_WAIT, World, event, eventually};
+use tests::{HttpRequest, HttpResponse, MAX_WAIT, World, batch, event, eventually};
 
 /// The stored clients, leads, trips and inbox threads.
 async fn stored(world: &World) -> Vec<Value> {

@@ -7,7 +7,7 @@ use crate::records::{
 use futures_util::future::join_all;
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tests::{HttpRequest, HttpResponse, MAX_WAIT, World, eventually, text};
+use tests::{HttpRequest, HttpResponse, World, text, until};
 
 /// Sends a write whose message reaches the worker twice, the first time without a reply queue; returns the response from
 /// the second delivery.
@@ -97,11 +97,7 @@ async fn a_worker_killed_in_a_burst_of_writes_loses_and_repeats_nothing() {
     };
     let kill = async {
         for part in [10, 25, 40] {
-            eventually("writes go through", MAX_WAIT, async || match done.load(Ordering::Relaxed) {
-                done if done >= part => Ok(()),
-                done => Err(done.to_string()),
-            })
-            .await;
+            until("writes go through", async || done.load(Ordering::Relaxed), |&done| done >= part).await;
             world.workers[0].kill();
             world.workers.clear();
             world.add_worker().await;

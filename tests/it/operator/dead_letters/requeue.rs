@@ -4,7 +4,7 @@ use super::{bodies, poison, until_dead, world};
 use crate::connectctl::deliveries::tenant;
 use serde_json::{Value, json};
 use std::collections::HashSet;
-use tests::{Behavior, Connectctl, MAX_WAIT, QueuedMessage, Receiver, World, event, eventually, text};
+use tests::{Behavior, Connectctl, MAX_WAIT, QueuedMessage, Receiver, World, event, eventually, text, until};
 use uuid::Uuid;
 
 /// Messages of a command that is killed before it is done.
@@ -133,11 +133,7 @@ async fn a_killed_requeue_loses_nothing_and_the_next_run_finishes() {
     world.proxies().broker.stall_after(SENT);
     let stalled = Connectctl::with(world.settings().to_vec());
     let mut command = stalled.start(&["queue", "requeue", "events", "--dead"]);
-    eventually("some are put back", MAX_WAIT, async || match world.queues.depth("events").await {
-        0 => Err("none".to_owned()),
-        _ => Ok(()),
-    })
-    .await;
+    until("some are put back", async || world.queues.depth("events").await, |&found| found > 0).await;
     command.kill().await.expect("it can be killed");
     // Its unacknowledged messages return once the broker notices the closed connection.
     let (back, dead) = until_in_queues(&world, TOTAL).await;

@@ -6,7 +6,7 @@ mod server;
 use serde_json::Value;
 use tests::dedicated_servers::{Broker, Postgres};
 use tests::roles::ROLE_PREFIX;
-use tests::{Connectctl, MAX_WAIT, World, event, eventually, text};
+use tests::{Connectctl, MAX_WAIT, World, event, eventually, text, until};
 
 /// The findings of a run, whose exit code says whether one is an error.
 async fn findings(connectctl: &Connectctl, options: &[&str]) -> Vec<Value> {
@@ -48,11 +48,8 @@ pub(crate) async fn until_found(
 
 /// Waits until a check has no such finding.
 pub(crate) async fn until_fixed(connectctl: &Connectctl, options: &[&str], check: &str, part: &str) {
-    eventually(&format!("{check} is fixed: {part}"), MAX_WAIT, async || {
-        let found = findings(connectctl, options).await;
-        if of(&found, check, part).is_none() { Ok(()) } else { Err(format!("{found:?}")) }
-    })
-    .await;
+    let found = async || findings(connectctl, options).await;
+    until(&format!("{check} is fixed: {part}"), found, |found| of(&found, check, part).is_none()).await;
 }
 
 /// A world without programs on a server of its own, whose settings a test may change.

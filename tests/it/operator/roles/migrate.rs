@@ -3,9 +3,8 @@
 use super::role;
 use admin::roles::Program;
 use serde_json::json;
-use tests::event::batch;
 use tests::roles::{ROLE_PREFIX, as_program};
-use tests::{Connectctl, TestDatabase, World, event};
+use tests::{Connectctl, TestDatabase, World, batch, event};
 use tokio_postgres::NoTls;
 use tokio_postgres::error::SqlState;
 

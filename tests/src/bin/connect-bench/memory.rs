@@ -11,7 +11,7 @@ use crate::worlds::{builder, fill};
 use futures_util::future::join_all;
 use std::time::Duration;
 use tests::raw::{RawConnection, head};
-use tests::{EVENTS, MAX_WAIT, Program, World, eventually, now};
+use tests::{EVENTS, Program, World, now, until};
 use tokio::time::{sleep, timeout};
 
 /// Idle and slow connections, and the addresses that they come from in turn.
@@ -114,11 +114,8 @@ async fn open(world: &World, first: &str) -> Vec<RawConnection> {
         connection.send(first).await;
         connections.push(connection);
     }
-    eventually("ingest has all the connections", MAX_WAIT, async || {
-        let open = world.ingests[0].metrics().await.sum("connect_http_connections", &[]);
-        if open >= CONNECTIONS as f64 { Ok(()) } else { Err(open.to_string()) }
-    })
-    .await;
+    let open = async || world.ingests[0].metrics().await.sum("connect_http_connections", &[]);
+    until("ingest has all the connections", open, |&open| open >= CONNECTIONS as f64).await;
     connections
 }
 

@@ -10,7 +10,7 @@ use common::signature::sign_webhook;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
-use tests::{Behavior, HttpClient, HttpRequest, MAX_WAIT, Receiver, World, eventually, now};
+use tests::{Behavior, HttpClient, HttpRequest, MAX_WAIT, Receiver, World, eventually, now, until};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -162,11 +162,7 @@ impl Setup {
 }
 
 async fn until_received(receiver: &Receiver, count: usize) {
-    eventually("all webhooks are received", MAX_WAIT, async || match receiver.count() {
-        received if received >= count => Ok(()),
-        received => Err(format!("{received} of {count}")),
-    })
-    .await;
+    until("all webhooks are received", async || receiver.count(), |&received| received >= count).await;
 }
 
 /// Inserts events into the outbox and notifies the dispatchers, as the worker does.
