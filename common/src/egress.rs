@@ -5,7 +5,6 @@
 //! Not covered: addresses that only the local network translates, such as a NAT64 prefix of the operator's choice.
 
 mod address;
-mod connect_error;
 mod connector;
 mod network;
 mod response_head;
@@ -13,8 +12,7 @@ mod stream;
 mod url;
 
 pub use address::refusal;
-pub use connect_error::ConnectError;
-pub use connector::Connector;
+pub use connector::{ConnectError, Connector};
 pub use network::{LOOK_UP_OWNER, LOOK_UPS, Network, ResolveResult, SystemNetwork};
 pub use response_head::{HEAD_BYTES_MAX, HEAD_LINES_MAX, SeenStatus};
 pub use stream::NotBegun;

@@ -5,21 +5,27 @@
 
 mod dead_letters;
 mod erase;
-mod export;
 
-use crate::store::people::{self, FoundPerson};
 pub(crate) use crate::store::people::{OwnIdentity, Person};
+pub use erase::{Receipt, erase};
+
+use crate::audit::{Actor, AuditAction, record};
+use crate::store::people::FoundPerson;
 use crate::store::person_tables::PersonKeys;
-use crate::{AdminError, Result, tenants};
-use chrono::{DateTime, Utc};
+use crate::store::{people, person_tables};
+use crate::{AdminError, Result, secrets, tenants, transact};
+use chrono::{DateTime, TimeDelta, Utc};
+use common::broker::OperatorConnection;
+use common::clock;
 use common::erasure::{ErasureKey, IdentityHash, PersonIdentity};
 use common::model::{ClientId, TenantId};
-pub use erase::{Receipt, erase};
-pub use export::{PersonExport, StoredDeadLetter, export};
+use dead_letters::MessageMatcher;
+use serde::Serialize;
+use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use tokio_postgres::GenericClient;
 use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, GenericClient, Transaction};
 use uuid::Uuid;
 
 /// Keyed hashes of the identities of a person, each with the last time at which it meant that person.
@@ -185,4 +191,65 @@ async fn parse(on: &impl GenericClient, slug: &str, id: &str) -> Result<(TenantI
     let tenant = tenants::find(on, slug).await?;
     let not_found = || AdminError::ClientNotFound { client: id.to_owned(), tenant: slug.to_owned() };
     Ok((tenant, ClientId::parse(id).ok_or_else(not_found)?))
+}
+
+/// What is stored of a person.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PersonExport {
+    /// The client's id.
+    pub client_id: ClientId,
+    /// Slug of the tenant.
+    pub tenant: String,
+    /// When it was read.
+    #[serde(serialize_with = "clock::serialize")]
+    pub exported_at: DateTime<Utc>,
+    /// The rows of each table, as they are stored.
+    pub records: BTreeMap<&'static str, Vec<Box<RawValue>>>,
+    /// Messages of dead-letter queues that name the person.
+    pub dead_letters: Vec<StoredDeadLetter>,
+}
+
+/// A dead letter that names a person.
+#[derive(Clone, Debug, Serialize)]
+pub struct StoredDeadLetter {
+    /// The queue that dead-lettered it, without prefix.
+    pub queue: &'static str,
+    /// Its body; bytes that are not UTF-8 are replaced.
+    pub body: String,
+}
+
+/// Reads everything that is stored of a client of the tenant with that slug. The access is recorded.
+pub async fn export(
+    client: &mut Client,
+    actor: &Actor,
+    broker: &OperatorConnection,
+    slug: &str,
+    id: &str,
+) -> Result<PersonExport> {
+    let (tenant, id) = parse(&*client, slug, id).await?;
+    let read = async |tx: &Transaction<'_>| {
+        let mut person = Person::find(tx, (slug, tenant), id, DateTime::UNIX_EPOCH, usize::MAX).await?;
+        // Ids of events have the time of the machine that wrote them.
+        let from = person.created_at - TimeDelta::hours(1);
+        people::find_since(tx, &mut person, from).await?;
+        people::find_deliveries(tx, &mut person).await?;
+        let parameters = PersonParameters::of(&person);
+        let mut records = BTreeMap::new();
+        for table in person_tables::TABLES {
+            records.insert(table.list, person_tables::rows(tx, table, &parameters.by(table.keys)).await?);
+        }
+        record(tx, actor, AuditAction::ExportClient, &id.to_string(), Some(tenant)).await?;
+        Ok((records, person))
+    };
+    let (records, person) = transact(client, read).await?;
+    // Any key will do, as the hashes are not kept.
+    let key = ErasureKey::parse(&ErasureKey::text_of(secrets::random()?));
+    let key = key.ok_or_else(|| AdminError::Unreadable("a new key cannot be read".to_owned()))?;
+    let exported_at = clock::now();
+    let hashes = person.hashes(&key, exported_at);
+    let matcher = MessageMatcher::new((tenant, slug), key, hashes, &person.record_ids());
+    let dead_letters = dead_letters::find(broker, &matcher).await?;
+    let tenant = slug.to_owned();
+    Ok(PersonExport { client_id: id, tenant, exported_at, records, dead_letters })
 }

@@ -8,7 +8,6 @@ mod amount;
 mod bodies;
 mod link;
 mod name;
-mod reply;
 
 pub use amount::Amount;
 pub use bodies::{
@@ -17,13 +16,13 @@ pub use bodies::{
 };
 pub use link::Link;
 pub use name::ActionName;
-pub use reply::ActionReply;
 
 use crate::event::Faults;
-use crate::model::text;
+use crate::model::{ClientId, LeadId, ProposalId, Stage, TripId, text};
 use crate::record::{Line, RecordBody, fault, other_kind};
 use crate::write::WriteRefusal;
 use deserr::{Deserr, IntoValue, Map, Value, ValueKind, ValuePointerRef};
+use serde::{Deserialize, Serialize};
 
 /// Maximum number of bytes of an action's body; its texts together are far shorter.
 pub const ACTION_BYTES: usize = 64 * 1024;
@@ -184,3 +183,27 @@ fn take<T: Deserr<Faults>, M: Map>(fields: &mut M, name: &str, at: ValuePointerR
 
 #[cfg(test)]
 mod tests;
+
+/// `{"ok": true, ..}` with the ids and the stage of the lead after the action. A refused action is replied to with an error
+/// body instead ([`crate::write::WriteRefusal::body`]).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ActionReply {
+    /// Always true; an error body has no `ok`.
+    pub ok: bool,
+    /// The lead's client.
+    pub client_id: ClientId,
+    /// The lead that was opened or changed.
+    pub lead_id: LeadId,
+    /// The lead's trip workspace; absent where it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trip_id: Option<TripId>,
+    /// The trip's newest proposal; absent where it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proposal_id: Option<ProposalId>,
+    /// The booking that was confirmed or cancelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub booking_ref: Option<String>,
+    /// The lead's stage after the action.
+    pub stage: Stage,
+}

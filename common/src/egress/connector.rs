@@ -1,7 +1,6 @@
 //! The only way to connect to a receiver: resolves the host, checks every address, connects to one of the checked addresses, and
 //! performs the TLS handshake (D27). It reads no proxy variables of the environment.
 
-use super::connect_error::ConnectError;
 use super::network::Network;
 use super::stream::{OpenConnections, ReceiverStream};
 use super::{EgressSettings, Host, ReceiverUrl, Scheme};
@@ -13,11 +12,12 @@ use hyper::Uri;
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use std::{fmt, io};
+use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
@@ -156,4 +156,24 @@ impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connector").field("egress", &self.0.egress).finish_non_exhaustive()
     }
+}
+
+/// Why there is no connection to a receiver. The texts are for operators.
+#[derive(Debug, Error)]
+pub enum ConnectError {
+    /// The URL or an address is not public (D27).
+    #[error("{0}")]
+    Refused(String),
+    /// The name has no address.
+    #[error("host does not resolve: {0}")]
+    NotResolved(String),
+    /// No address accepted a connection; holds the last one that was tried.
+    #[error("cannot connect to {0}: {1}")]
+    NotConnected(std::net::SocketAddr, io::Error),
+    /// The TLS handshake failed.
+    #[error("TLS: {0}")]
+    Tls(#[source] io::Error),
+    /// The time for connecting has passed.
+    #[error("no connection in time")]
+    TimedOut,
 }

@@ -5,14 +5,12 @@ mod body;
 mod connections;
 mod forwarded;
 mod origin;
-mod proxies;
 mod server;
 mod socket;
 mod times;
 
 pub use body::{BodyFault, BodyReader, BodySource, BodyStream, discard};
 pub use connections::{ArrivingBody, Connection, ConnectionLimits, ConnectionRefusal, PeerShare};
-pub use origin::RequestOrigin;
-pub use proxies::TrustedProxies;
+pub use origin::{RequestOrigin, TrustedProxies};
 pub use server::{ServerSettings, serve, with_host};
 pub use times::ConnectionTimes;

@@ -30,12 +30,10 @@ pub(crate) use optional_fields;
 mod brief;
 mod canonical;
 mod client;
-mod digits;
 mod fault;
 mod itinerary;
 mod lead;
 mod list;
-mod repeated;
 mod scalar;
 mod sent;
 mod text;
@@ -89,9 +87,9 @@ impl From<Faults> for BodyError {
 /// Parses the body of a records route.
 pub fn parse<T: RecordBody>(body: &[u8]) -> Result<T, BodyError> {
     check_json(body)?;
-    let sent = digits::replace_long_numbers(&String::from_utf8_lossy(body));
+    let sent = tree::replace_long_numbers(&String::from_utf8_lossy(body));
     let tree = Node::parse(sent.as_bytes()).map_err(|_| Faults::one("", "is not valid JSON"))?;
-    let mut faults = repeated::find_repeated_fields(&tree);
+    let mut faults = tree::find_repeated_fields(&tree);
     match deserr::deserialize::<T, Node, Faults>(tree) {
         Ok(record) if faults.is_empty() => with_itinerary(record, body),
         Ok(_) => Err(faults.into()),

@@ -1,8 +1,12 @@
 //! A parsed body. Unlike `serde_json::Value` it keeps the order of fields, so that faults are reported in the order of the
 //! body, and repeated fields, so that they can be refused.
 
-use deserr::{IntoValue, Map, Value, ValueKind};
+use super::fault::{FAULTS_MAX, place};
+use crate::event::Faults;
+use crate::model::{amount, whole};
+use deserr::{IntoValue, Map, Value, ValueKind, ValuePointerRef};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use std::collections::HashSet;
 use std::fmt;
 
 /// A JSON value.
@@ -141,5 +145,78 @@ impl Map for Fields {
 
     fn into_iter(self) -> Self::Iter {
         self.0.into_iter()
+    }
+}
+
+/// A number that every field refuses for its digits.
+const MANY_DIGITS: &str = "1.000000000000001";
+
+/// Replaces each number of a JSON text that would be read otherwise as a double.
+pub(super) fn replace_long_numbers(json: &str) -> String {
+    let mut replaced = String::with_capacity(json.len());
+    let mut rest = json;
+    while let Some(start) = rest.find(|c: char| c == '"' || c == '-' || c.is_ascii_digit()) {
+        let (before, token) = rest.split_at(start);
+        let is_text = token.starts_with('"');
+        let end = if is_text { text_end(token) } else { token.find(|c| !is_of_number(c)) };
+        let (token, behind) = token.split_at(end.unwrap_or(token.len()));
+        replaced.push_str(before);
+        replaced.push_str(if is_text || is_read_alike(token) { token } else { MANY_DIGITS });
+        rest = behind;
+    }
+    replaced + rest
+}
+
+fn is_of_number(c: char) -> bool {
+    c.is_ascii_digit() || "+-.eE".contains(c)
+}
+
+/// The end of the string that a text begins with.
+fn text_end(text: &str) -> Option<usize> {
+    // So that the first quotation mark does not end it.
+    let mut is_escaped = true;
+    let last = text.find(|c| {
+        let is_last = c == '"' && !is_escaped;
+        is_escaped = c == '\\' && !is_escaped;
+        is_last
+    });
+    last.map(|last| last + 1)
+}
+
+fn is_read_alike(number: &str) -> bool {
+    let double = number.parse::<f64>().unwrap_or_default().to_string();
+    whole(number) == whole(&double) && amount(number) == amount(&double)
+}
+
+/// A fault for each repetition of a field, at most [`FAULTS_MAX`].
+pub(super) fn find_repeated_fields(tree: &Node) -> Faults {
+    let mut faults = Faults::default();
+    collect_repeated(tree, ValuePointerRef::Origin, &mut faults);
+    faults
+}
+
+fn collect_repeated(node: &Node, at: ValuePointerRef<'_>, faults: &mut Faults) {
+    match node {
+        Node::Array(items) => {
+            for (i, item) in items.iter().enumerate() {
+                collect_repeated(item, at.push_index(i), faults);
+            }
+        }
+        Node::Object(Fields(fields)) => {
+            let mut seen = HashSet::with_capacity(fields.len());
+            for (name, value) in fields {
+                let here = at.push_key(name);
+                if !seen.insert(name) && faults.0.len() < FAULTS_MAX {
+                    faults.push(place(here), "is given more than once");
+                }
+                collect_repeated(value, here, faults);
+            }
+        }
+        Node::Null
+        | Node::Boolean(_)
+        | Node::Whole(_)
+        | Node::Negative(_)
+        | Node::Float(_)
+        | Node::Text(_) => {}
     }
 }

@@ -1,12 +1,20 @@
-//! Exports spans in the background, through a bounded queue that never blocks.
+//! Exports spans in the background (OTLP over HTTP, in JSON), through a bounded queue that never blocks.
 
-use super::collector::Collector;
-use super::otlp;
-use super::span::FinishedSpan;
+use super::span::{Attribute, FinishedSpan, SpanKind};
 use crate::metrics::TRACE_SPANS;
 use crate::settings::TraceSettings;
+use crate::tls::{TrustedRoots, explain_tls_of};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use hyper::{Request, Uri};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde_json::{Value, json};
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -107,7 +115,7 @@ impl Export {
 
     /// Exports a batch, once. A batch that the collector does not accept is dropped, so that memory stays bounded.
     async fn export(&mut self, batch: &mut Vec<FinishedSpan>) {
-        let body = otlp::body(self.service, batch);
+        let body = body(self.service, batch);
         let spans = batch.len();
         batch.clear();
         match self.collector.export(body).await {
@@ -130,4 +138,162 @@ impl Export {
 
 fn count(outcome: &'static str, spans: usize) {
     metrics::counter!(TRACE_SPANS, "outcome" => outcome).increment(spans as u64);
+}
+
+/// The time limit of an export.
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
+/// A response is read up to this size.
+const RESPONSE_BYTES_MAX: usize = 64 << 10;
+
+/// An HTTP client that posts spans to the collector.
+#[derive(Debug)]
+struct Collector {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    url: Uri,
+}
+
+impl Collector {
+    /// A client that posts to `url`. The error says why TLS cannot be set up.
+    fn new(url: Uri) -> Result<Self, String> {
+        let is_encrypted = url.scheme_str() == Some("https");
+        let roots = if is_encrypted { TrustedRoots::system() } else { TrustedRoots::none() };
+        if is_encrypted && roots.is_empty() {
+            return Err("no root certificates are installed".to_owned());
+        }
+        let tls = roots.client()?.with_no_client_auth();
+        let connector =
+            HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().build();
+        Ok(Self { client: Client::builder(TokioExecutor::new()).build(connector), url })
+    }
+
+    /// Posts an export. The error says why the collector did not accept it, and contains no header.
+    async fn export(&self, body: Vec<u8>) -> Result<(), String> {
+        let exchange = timeout(EXPORT_TIMEOUT, self.exchange(body)).await;
+        exchange.unwrap_or_else(|_elapsed| Err(format!("no response within {EXPORT_TIMEOUT:?}")))
+    }
+
+    async fn exchange(&self, body: Vec<u8>) -> Result<(), String> {
+        let request = Request::post(self.url.clone())
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "*/*")
+            .header(USER_AGENT, crate::version::USER_AGENT)
+            .body(Full::new(Bytes::from(body)))
+            .map_err(|error| error.to_string())?;
+        let response =
+            self.client.request(request).await.map_err(|error| {
+                explain_tls_of(&error, "SSL_CERT_FILE").unwrap_or_else(|| error.to_string())
+            })?;
+        let status = response.status();
+        // The body is read so that the connection can be reused.
+        drop(Limited::new(response.into_body(), RESPONSE_BYTES_MAX).collect().await);
+        if status.is_success() { Ok(()) } else { Err(format!("status {}", status.as_u16())) }
+    }
+}
+
+/// The status of a span that failed.
+const ERROR: u8 = 2;
+
+/// The body of an export: `spans` of the program `service`.
+fn body(service: &str, spans: &[FinishedSpan]) -> Vec<u8> {
+    let version = env!("CARGO_PKG_VERSION");
+    let resource = [
+        attribute("service.name", &Attribute::Text(service.to_owned().into())),
+        attribute("service.version", &version.into()),
+    ];
+    let spans: Vec<Value> = spans.iter().map(span).collect();
+    let scope = json!({"scope": {"name": "connect", "version": version}, "spans": spans});
+    let body = json!({"resourceSpans": [{"resource": {"attributes": resource}, "scopeSpans": [scope]}]});
+    body.to_string().into_bytes()
+}
+
+fn span(span: &FinishedSpan) -> Value {
+    let begun = span.begun_at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let attributes: Vec<Value> = span.attributes.iter().map(|(name, value)| attribute(name, value)).collect();
+    let mut json = json!({
+        "traceId": span.context.trace_id.to_string(),
+        "spanId": span.context.span_id.to_string(),
+        "name": span.name,
+        "kind": kind(span.kind),
+        "startTimeUnixNano": nanos(begun),
+        "endTimeUnixNano": nanos(begun + span.took),
+        "attributes": attributes,
+        "status": if span.is_failed { json!({"code": ERROR}) } else { json!({}) },
+    });
+    if let Some(parent) = span.parent {
+        json["parentSpanId"] = parent.to_string().into();
+    }
+    json
+}
+
+fn attribute(name: &str, value: &Attribute) -> Value {
+    let value = match value {
+        Attribute::Text(text) => json!({"stringValue": text}),
+        Attribute::Number(number) => json!({"intValue": number.to_string()}),
+    };
+    json!({"key": name, "value": value})
+}
+
+const fn kind(kind: SpanKind) -> u8 {
+    match kind {
+        SpanKind::Server => 2,
+        SpanKind::Client => 3,
+        SpanKind::Consumer => 5,
+    }
+}
+
+fn nanos(since_epoch: Duration) -> String {
+    since_epoch.as_nanos().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::TraceContext;
+    use super::*;
+
+    fn finished(parent: Option<TraceContext>, is_failed: bool) -> Value {
+        let context = TraceContext::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").unwrap();
+        let one = FinishedSpan {
+            context,
+            parent: parent.map(|parent| parent.span_id),
+            name: "request",
+            kind: SpanKind::Server,
+            begun_at: SystemTime::UNIX_EPOCH + Duration::from_nanos(1_700_000_000_000_000_001),
+            took: Duration::from_nanos(2_000),
+            attributes: vec![("http.route", "/a".into()), ("http.response.status_code", 200_i64.into())],
+            is_failed,
+        };
+        let body: Value = serde_json::from_slice(&body("connect-ingest", &[one])).unwrap();
+        assert_eq!(
+            body["resourceSpans"][0]["resource"]["attributes"][0]["value"]["stringValue"],
+            "connect-ingest"
+        );
+        body["resourceSpans"][0]["scopeSpans"][0]["spans"][0].clone()
+    }
+
+    #[test]
+    fn a_span_is_written_as_the_protocol_says() {
+        let parent = TraceContext::parse("00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01");
+        let expected = json!({
+            "traceId": "0af7651916cd43dd8448eb211c80319c",
+            "spanId": "b7ad6b7169203331",
+            "parentSpanId": "00f067aa0ba902b7",
+            "name": "request",
+            "kind": 2,
+            "startTimeUnixNano": "1700000000000000001",
+            "endTimeUnixNano": "1700000000000002001",
+            "attributes": [
+                {"key": "http.route", "value": {"stringValue": "/a"}},
+                {"key": "http.response.status_code", "value": {"intValue": "200"}},
+            ],
+            "status": {},
+        });
+        assert_eq!(finished(parent, false), expected);
+    }
+
+    #[test]
+    fn a_root_has_no_parent_and_a_failure_says_so() {
+        let root = finished(None, true);
+        assert!(root.get("parentSpanId").is_none(), "{root}");
+        assert_eq!(root["status"], json!({"code": 2}));
+    }
 }

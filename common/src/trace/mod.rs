@@ -4,10 +4,8 @@
 //! [`RequestContext`], which is propagated with everything that the request causes: messages, outbound events, webhooks.
 //! Log lines contain it, and [`TraceSpan`]s are exported to a collector if one is configured (OTLP).
 
-mod collector;
 mod context;
 mod export;
-mod otlp;
 mod span;
 
 pub use context::{SpanId, TraceContext, TraceId};

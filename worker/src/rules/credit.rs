@@ -3,9 +3,7 @@
 
 use super::payload::{FieldReader, FieldResult, Payload, Rejected, amount, instant, trimmed, whole};
 use super::warnings::CREDIT_FIELD;
-use super::{
-    Context, Event, EventEffects, InternalError, Refusal, Warnings, contact, lead, money, notifications,
-};
+use super::{Context, Event, EventEffects, InternalError, Refusal, Warnings, contact, lead, money, routing};
 use crate::state::{Credit, CreditState, Invoice, Money, NotificationKind, TenantState};
 use chrono::{DateTime, TimeDelta, Utc};
 use common::model::{ClientId, TripId, text};
@@ -111,7 +109,7 @@ fn notify_owner(
         lead.enquiry_number,
         money::to_json(due)
     );
-    notifications::notify_member(state, owner, NotificationKind::CreditShortfall, invoice.lead_id, text, ctx);
+    routing::notify_member(state, owner, NotificationKind::CreditShortfall, invoice.lead_id, text, ctx);
     Ok(())
 }
 

@@ -2,11 +2,13 @@
 //!
 //! A failed event does not change the state: rules detect failures before they change anything.
 
-use super::{Context, Event, EventEffects, InternalError, Refusal};
-use super::{booking, contact, credit, discovery, ledger, new_lead, timeline};
+use super::{
+    Context, Event, InternalError, Refusal, Warnings, booking, contact, credit, discovery, ledger, new_lead,
+    timeline,
+};
 use crate::state::TenantState;
 use common::event::{EventResult, InboundType};
-use common::model::Scope;
+use common::model::{ClientId, DiscoveryId, LeadId, Scope, TripId};
 
 /// Applies one event to the state. A repeated `eventId` has no second effect (specification: Inbound rules,
 /// 1).
@@ -59,5 +61,22 @@ fn decide(
         InboundType::BookingCompleted => booking::apply_completed(state, event, ctx),
         InboundType::BookingCreditApplied => credit::apply_credit_applied(state, event, ctx),
         InboundType::EmployeeCreditUpdated => credit::apply_credit_updated(state, event, ctx),
+    }
+}
+
+/// The effects of an accepted event that its result reports.
+#[derive(Debug)]
+pub(super) struct EventEffects {
+    pub(super) client_id: ClientId,
+    pub(super) lead_id: Option<LeadId>,
+    pub(super) trip_id: Option<TripId>,
+    pub(super) discovery_id: Option<DiscoveryId>,
+    pub(super) warnings: Warnings,
+}
+
+impl EventEffects {
+    /// An event that concerns no lead.
+    pub(super) fn for_client(client_id: ClientId, warnings: Warnings) -> Self {
+        Self { client_id, lead_id: None, trip_id: None, discovery_id: None, warnings }
     }
 }

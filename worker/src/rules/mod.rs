@@ -2,7 +2,7 @@
 //! arguments, and there is no I/O.
 //!
 //! The rules have three entry points: [`events::apply`], [`records::apply`] for records writes and [`advisor::apply`] for
-//! advisor actions. `input`, `event_effects` and `refusal` are their vocabulary: what rules are given, and what they decide. The other modules
+//! advisor actions. `input` and `refusal` are their vocabulary: what rules are given, and what they refuse. The other modules
 //! are rules that the entry points share, one for each subject.
 
 pub(crate) mod advisor;
@@ -17,7 +17,6 @@ pub(crate) mod invoice;
 pub(crate) mod lead;
 pub(crate) mod money;
 pub(crate) mod new_lead;
-pub(crate) mod notifications;
 pub(crate) mod outbound;
 pub(crate) mod payload;
 pub(crate) mod proposal;
@@ -26,7 +25,6 @@ pub(crate) mod routing;
 pub(crate) mod stage;
 pub(crate) mod timeline;
 
-mod event_effects;
 mod input;
 mod ledger;
 mod numbers;
@@ -48,4 +46,4 @@ pub(crate) use refusal::WriteError;
 pub use refusal::{InternalError, Refusal};
 pub(crate) use warnings::Warnings;
 
-use event_effects::EventEffects;
+use events::EventEffects;

@@ -1,7 +1,7 @@
-//! Assigns leads to advisors (D16).
+//! Assigns leads to advisors (D16), and notifies members.
 
-use super::{Cause, Context, InternalError, lead, notifications, outbound};
-use crate::state::{Member, NotificationKind, TenantState};
+use super::{Cause, Context, InternalError, lead, outbound};
+use crate::state::{Member, Notification, NotificationKind, TenantState};
 use common::model::LeadId;
 use common::write::WriteRefusal;
 
@@ -24,7 +24,7 @@ pub(crate) fn announce_owner(
     let Some(owner) = lead.owner.clone() else { return Ok(()) };
     let text = format!("Enquiry {} is assigned to you", lead.enquiry_number);
     outbound::lead_assigned(state, lead_id, previous, cause, ctx)?;
-    notifications::notify_member(state, owner, NotificationKind::LeadAssigned, lead_id, text, ctx);
+    notify_member(state, owner, NotificationKind::LeadAssigned, lead_id, text, ctx);
     Ok(())
 }
 
@@ -50,6 +50,19 @@ pub(crate) fn assign(
     // The trip shows the owner as well.
     lead::change_trip(state, lead_id, ctx.now, |_| {});
     announce_owner(state, lead_id, previous.as_deref(), cause, ctx)
+}
+
+/// Notifies a member about a lead. `text` names the lead by its enquiry number only; it must not contain personal data.
+pub(crate) fn notify_member(
+    state: &mut TenantState,
+    to: String,
+    kind: NotificationKind,
+    lead_id: LeadId,
+    text: String,
+    ctx: &mut Context<'_>,
+) {
+    let id = (ctx.next_id)();
+    state.notifications.push(Notification { id, at: ctx.now, to, kind, lead_id: Some(lead_id), text });
 }
 
 #[cfg(test)]

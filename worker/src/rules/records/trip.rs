@@ -1,7 +1,7 @@
 //! `PATCH /leads/{leadId}/trip`: changes of a trip by the customer.
 
 use super::{Record, check_version};
-use crate::rules::{Cause, Context, InternalError, WriteError, lead, notifications};
+use crate::rules::{Cause, Context, InternalError, WriteError, lead, routing};
 use crate::state::{InboxKind, InboxMessage, Itinerary, NotificationKind, ProposalStatus, TenantState, Trip};
 use common::model::{Brief, LeadId, ProposalId, Stage};
 use common::record::{Nationality, TripPatch};
@@ -198,7 +198,7 @@ fn post_changes(
         let lead = lead::get(state, id)?;
         let text = format!("The traveler changed the trip of {}", lead.enquiry_number);
         if let Some(owner) = lead.owner.clone() {
-            notifications::notify_member(state, owner, NotificationKind::TripChanged, id, text, ctx);
+            routing::notify_member(state, owner, NotificationKind::TripChanged, id, text, ctx);
         }
     }
     Ok(())
