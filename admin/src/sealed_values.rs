@@ -39,7 +39,6 @@ pub struct SealedCount {
     pub values: u64,
 }
 
-/// The tables with sealed values.
 #[derive(Clone, Copy)]
 enum Table {
     ApiKeys,

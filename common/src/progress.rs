@@ -3,7 +3,6 @@
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::{Duration, Instant};
 
-/// Time between lines.
 const BETWEEN_LINES: Duration = Duration::from_secs(1);
 /// How often the elapsed time of a bar is redrawn.
 const TICK: Duration = Duration::from_millis(200);

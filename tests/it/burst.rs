@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use tests::{ApiKey, Event, HttpClient, HttpError, World, batch, event, eventually, text};
 use tokio::sync::watch;
 
-/// Batches of a burst.
 pub(crate) const BATCHES: usize = 90;
 pub(crate) const EVENTS: usize = 5;
 const SENDERS: usize = 6;

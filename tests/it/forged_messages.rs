@@ -11,7 +11,6 @@ fn without_worker() -> WorldBuilder {
     World::with().workers(0).set("CONNECT_REPLY_TIMEOUT", "200ms")
 }
 
-/// A batch as ingest has published it.
 async fn published_batch(world: &World) -> QueuedMessage {
     let contact = event("contact.identified").email("ana@example.com");
     world.send(&[contact]).await.assert_error(503, "processing_timeout");

@@ -30,7 +30,6 @@ impl Files {
         path.display().to_string()
     }
 
-    /// The files of a certificate and of its key.
     pub(crate) fn write(&self, name: &str, pair: &Certificate) -> [String; 2] {
         [("crt", &pair.certificate), ("key", &pair.key)].map(|(suffix, text)| {
             let path = self.0.join(format!("{name}.{suffix}"));

@@ -7,7 +7,6 @@ use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// The faults that the proxy injects.
 #[derive(Clone, Copy, Debug, Default)]
 struct ConnectionFaults {
     /// Bytes of the clients are held back.

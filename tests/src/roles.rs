@@ -13,7 +13,6 @@ pub const ROLE_PREFIX: &str = "connect_test";
 /// Users that own the schema or administrate the broker: those of `services.sh`.
 const ADMINISTRATORS: [&str; 2] = ["connect", "guest:guest"];
 
-/// The programs that have a role.
 const PROGRAMS: [&str; 4] = ["ingest", "worker", "dispatcher", "console"];
 
 /// The settings that name servers.

@@ -16,7 +16,6 @@ pub(crate) fn with_address(url: &str, address: SocketAddr) -> String {
     format!("{start}{user}{address}{rest}")
 }
 
-/// User and password of a URL.
 pub(crate) fn user(url: &str) -> Option<&str> {
     let (_, authority, _) = parts(url);
     authority.rsplit_once('@').map(|(user, _)| user)

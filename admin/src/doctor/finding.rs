@@ -49,7 +49,6 @@ impl Finding {
 }
 
 impl Report {
-    /// Adds the findings of a check.
     pub(super) fn add(&mut self, check: &'static str, findings: Vec<Finding>) {
         self.checks.push(check);
         self.findings.extend(findings.into_iter().map(|finding| Finding { check, ..finding }));

@@ -94,7 +94,6 @@ fn below_base(request: &CheckedRequest, timestamp: &str, body: &str) -> Vec<u8> 
     format!("{timestamp}.{method}.{below}.{body}").into_bytes()
 }
 
-/// The secrets that were used by mistake.
 pub(super) fn secrets(secret: &str, prefix: &str) -> Vec<(&'static str, Vec<u8>)> {
     let mut secrets = vec![
         ("the secret with a line break at its end", format!("{secret}\n").into_bytes()),

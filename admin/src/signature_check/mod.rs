@@ -76,7 +76,6 @@ pub struct CheckedRequest {
     pub body: String,
 }
 
-/// The parts of a signature that was entered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EnteredSignature<'a> {
     /// The timestamp as text.

@@ -70,7 +70,6 @@ pub struct RequestCounts {
     pub refused: i64,
 }
 
-/// What is stored of a new key.
 pub(crate) struct KeyRow<'a> {
     pub(crate) prefix: &'a str,
     pub(crate) sealed: &'a [u8],
@@ -217,12 +216,10 @@ pub(crate) async fn revoke(tx: &Transaction<'_>, prefix: &str) -> Result<Option<
     one(tx, REVOKE, &[&prefix, &clock::database_now()], tenant_id).await
 }
 
-/// The tenant of a key.
 pub(crate) async fn tenant(on: &impl GenericClient, prefix: &str) -> Result<Option<TenantId>> {
     one(on, TENANT, &[&prefix], tenant_id).await
 }
 
-/// The key with its sealed secrets.
 pub(crate) async fn sealed(client: &Client, prefix: &str) -> Result<Option<SealedKey>> {
     one(client, SEALED, &[&prefix], |row| {
         let old: Option<Vec<u8>> = row.try_get("old_secret_sealed")?;

@@ -198,7 +198,6 @@ common::statements! {
 /// Which deliveries of a tenant are shown.
 #[derive(Clone, Debug)]
 pub(crate) struct Selected {
-    /// A range of ids.
     pub(crate) ids: Range<Uuid>,
     pub(crate) subscription: Option<Uuid>,
     pub(crate) state: Option<DeliveryState>,
@@ -259,7 +258,6 @@ pub(crate) async fn load_attempts(
     Ok(())
 }
 
-/// The state of a delivery in a row of deliveries.
 pub(super) fn state(row: &Row) -> Result<DeliveryState> {
     let name: &str = row.try_get("state")?;
     let unknown = || AdminError::Unreadable(format!("unknown state of a delivery: {name:?}"));

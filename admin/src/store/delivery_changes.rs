@@ -48,7 +48,6 @@ common::statements! {
 /// Maximum number of deliveries of a state that one transaction drops, so that the dispatcher does not wait long for its locks.
 const BATCH: i64 = 1_000;
 
-/// The state of a delivery.
 pub(crate) async fn state(client: &Client, tenant: TenantId, id: Uuid) -> Result<Option<DeliveryState>> {
     one(client, STATE, &[&tenant.0, &id], super::deliveries::state).await
 }

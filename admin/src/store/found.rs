@@ -103,7 +103,6 @@ common::statements! {
     ) i";
 }
 
-/// A lead that was found.
 pub(crate) struct FoundLead {
     pub(crate) tenant: TenantId,
     pub(crate) id: Uuid,
@@ -113,14 +112,12 @@ pub(crate) struct FoundLead {
     pub(crate) created_at: DateTime<Utc>,
 }
 
-/// A client that was found.
 pub(crate) struct FoundClient {
     pub(crate) tenant: TenantId,
     pub(crate) id: Uuid,
     pub(crate) created_at: DateTime<Utc>,
 }
 
-/// A booking that was found.
 pub(crate) struct FoundBooking {
     pub(crate) tenant: TenantId,
     pub(crate) lead: Uuid,
@@ -174,7 +171,6 @@ pub(crate) async fn lead(client: &Client, tenants: &[Uuid], id: Uuid) -> Result<
     Ok(all(client, LEAD, &[&tenants, &id], found_lead).await?.into_iter().next())
 }
 
-/// The leads with this enquiry number.
 pub(crate) async fn leads_by_number(
     client: &Client,
     tenants: &[Uuid],

@@ -36,7 +36,6 @@ pub(crate) struct TestEventRow<'a> {
     pub(crate) envelope: &'a str,
 }
 
-/// The envelope of an outbound event.
 pub(crate) async fn envelope(client: &Client, tenant: TenantId, event: Uuid) -> Result<Option<String>> {
     one(client, ENVELOPE, &[&tenant.0, &event], |row| Ok(row.try_get(0)?)).await
 }

@@ -215,7 +215,6 @@ pub(crate) async fn is_known_client(client: &Client, tenant: TenantId, id: Clien
     exists(client, CLIENT_EXISTS, &[&tenant.0, &id.0]).await
 }
 
-/// A client as it is shown.
 pub(crate) async fn shown_client(
     client: &Client,
     tenant: TenantId,

@@ -170,7 +170,6 @@ pub(crate) struct Counted<'a> {
     pub(crate) event_type: Option<&'a str>,
 }
 
-/// The result of counting a page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CountedPage {
     pub(crate) matched: u64,

@@ -12,7 +12,6 @@ common::statements! {
     SELECT key_id, sealed_values FROM sealed_value_counts() ORDER BY key_id";
 }
 
-/// A row with sealed values.
 pub(crate) struct SealedRow {
     pub(crate) tenant: TenantId,
     /// What identifies the row in the tenant.

@@ -21,7 +21,6 @@ pub struct SecretUse {
     pub safe_to_revoke: bool,
 }
 
-/// What is stored of the uses of a secret.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UseRow {
     pub(crate) last_used_at: Option<DateTime<Utc>>,

@@ -121,7 +121,6 @@ impl Action {
         }
     }
 
-    /// Parses the fields of the action with that name.
     fn from_fields<V: IntoValue>(
         name: ActionName,
         fields: Value<V>,

@@ -26,10 +26,8 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// Limits the log lines about forged replies, by queue.
 static FORGED_REPLIES: LogLimit<{ Queue::ALL.len() }> = LogLimit::new();
 
-/// Limits the log lines about lost reply channels, by queue.
 static LOST: LogLimit<{ Queue::ALL.len() }> = LogLimit::new();
 
 const REPLY_TO: &str = "amq.rabbitmq.reply-to";
@@ -187,7 +185,6 @@ impl ReplyChannel {
         self.channel.publish(queue, request.body, properties).await
     }
 
-    /// The result of the broker's confirm.
     fn check(&self, confirmation: &lapin::Result<Confirmation>) -> Result<(), CallError> {
         match confirmation {
             Ok(confirmation) if is_in_queue(confirmation) => {

@@ -58,7 +58,6 @@ impl QueueUse {
         Self { publishes: &[], consumes: &Queue::CONSUMED, notices: &[Queue::Webhooks] };
 }
 
-/// Which queues are declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Declare {
     Always,

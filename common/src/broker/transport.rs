@@ -20,7 +20,6 @@ use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 use tokio_util::compat::{Compat, TokioAsyncReadCompatExt as _};
 
-/// A stream to a broker.
 type EncryptedStream = Compat<TlsStream<TcpStream>>;
 
 /// Connects to the broker at `address` with TLS. The inner error is the AMQP library's.

@@ -74,7 +74,6 @@ pub struct DatabaseSession {
     driver: JoinHandle<()>,
 }
 
-/// The notifications that the session has received.
 #[derive(Debug, Default)]
 struct Notifications {
     arrived: Notify,

@@ -94,7 +94,6 @@ impl SessionSetting {
     }
 }
 
-/// The settings of a pool's sessions.
 fn of_pool(pool: &PoolSettings) -> Vec<SessionSetting> {
     let setting = |name, value: String, rule| SessionSetting { name, value: value.into(), rule };
     let (commit, commit_rule) = if pool.durable { ("on", Rule::NotOff) } else { ("off", Rule::Optional) };

@@ -47,7 +47,6 @@ impl MakeTlsConnect<Socket> for PostgresTls {
     }
 }
 
-/// One handshake.
 pub(super) struct Handshake(PostgresTls);
 
 impl TlsConnect<Socket> for Handshake {

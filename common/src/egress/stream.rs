@@ -21,7 +21,6 @@ use tokio_util::either::Either;
 /// receivers cannot exhaust the process's file descriptors.
 const KEPT: usize = 512;
 
-/// Counts the open connections.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OpenConnections(Arc<AtomicUsize>);
 

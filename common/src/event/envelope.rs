@@ -235,7 +235,6 @@ impl Reader<'_> {
         Actor { email, phone, external_id, name }
     }
 
-    /// A required string that is not blank.
     fn required(&mut self, fields: &Fields, field: &str, max: usize) -> Option<String> {
         let Some(value) = present(fields, field) else {
             self.fault(field, "is required");

@@ -172,7 +172,6 @@ struct ArrivingBody<'r> {
     charge: Option<BodyCharge>,
 }
 
-/// A complete body with its charge.
 struct ChargedBody {
     bytes: Vec<u8>,
     _charge: Option<BodyCharge>,

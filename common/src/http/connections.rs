@@ -26,7 +26,6 @@ const GRACE: Duration = Duration::from_secs(1);
 /// When no place is left, the idle time is divided by this.
 const SHORTEST_IDLE_DIVISOR: u32 = 10;
 
-/// Limits the log lines of refused connections.
 static REFUSED: LogLimit<3> = LogLimit::new();
 
 /// The limits on the connections of a server.
@@ -221,7 +220,6 @@ struct Table {
     limits: ConnectionLimits,
     /// The last id. Of two connections the older one has the smaller id.
     last: u64,
-    /// Number of idle connections.
     idle: usize,
     entries: HashMap<u64, Entry>,
     /// Those that have a spare place.

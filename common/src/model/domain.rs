@@ -26,7 +26,6 @@ const BRANDS: [&str; 14] = [
     "zohomail",
 ];
 
-/// Domains that the operator has added.
 static ADDED: OnceLock<HashSet<String>> = OnceLock::new();
 
 /// The ASCII form of a domain name (IDNA 2008 by UTS 46, without the transitional mappings), lower case. `None` for what is no

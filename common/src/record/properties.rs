@@ -7,14 +7,12 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};
 
-/// Reads a body of one route.
 type Read = fn(&[u8]) -> Result<(), BodyError>;
 
 fn read<T: RecordBody>(body: &[u8]) -> Result<(), BodyError> {
     parse::<T>(body).map(drop)
 }
 
-/// A valid body and what reads it.
 fn any_body() -> impl Strategy<Value = (Read, Value)> {
     prop_oneof![
         bodies::client().prop_map(|body| (read::<ClientBody> as Read, body)),

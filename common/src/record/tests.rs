@@ -8,7 +8,6 @@ use crate::record::itinerary::ERRORS_SHOWN;
 use crate::record::{ClientBody, LeadBody, LeadPatch, Nationality, TripPatch};
 use std::fmt::Debug;
 
-/// Reads a body that is valid.
 fn valid<T: RecordBody>(body: &str) -> T {
     parse(body.as_bytes()).unwrap_or_else(|refused| panic!("{body}: {refused:?}"))
 }

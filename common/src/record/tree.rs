@@ -171,7 +171,6 @@ fn is_of_number(c: char) -> bool {
     c.is_ascii_digit() || "+-.eE".contains(c)
 }
 
-/// The end of the string that a text begins with.
 fn text_end(text: &str) -> Option<usize> {
     // So that the first quotation mark does not end it.
     let mut is_escaped = true;

@@ -15,7 +15,6 @@ const ESCAPE: &str =
 /// Maximum number of brokers that a setting may list.
 const URLS_MAX: usize = 16;
 
-/// Options of the URL that are supported.
 const SUPPORTED_OPTIONS: [&str; 4] = ["frame_max", "channel_max", "heartbeat", "connection_timeout"];
 
 /// RabbitMQ's options for TLS that are supported.
@@ -28,7 +27,6 @@ const UNSUPPORTED_TLS_OPTIONS: [&str; 3] = ["fail_if_no_peer_cert", "password", 
 pub(crate) const NAMES: OptionNames =
     OptionNames { roots: "cacertfile", certificate: "certfile", key: "keyfile" };
 
-/// One broker.
 #[derive(Debug)]
 pub(crate) struct BrokerUrl {
     pub(crate) uri: AMQPUri,
@@ -36,7 +34,6 @@ pub(crate) struct BrokerUrl {
     pub(crate) tls: Option<BrokerTls>,
 }
 
-/// TLS to a broker.
 #[derive(Debug)]
 pub(crate) struct BrokerTls {
     pub(crate) options: TlsOptions,

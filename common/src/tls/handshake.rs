@@ -9,7 +9,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// The server of a handshake.
 #[derive(Clone, Debug)]
 pub(crate) struct TlsServer {
     /// Such as `db.example:5432`, for errors.

@@ -97,7 +97,6 @@ pub(crate) async fn expiry(
     expires(options, &server.name, chain, later(within))
 }
 
-/// The time after that duration.
 fn later(within: Duration) -> UnixTime {
     let now = u64::try_from(crate::clock::now().timestamp()).unwrap_or_default();
     UnixTime::since_unix_epoch(Duration::from_secs(now + within.as_secs()))

@@ -8,7 +8,6 @@ fn booking(opened: &Value, booking_ref: &str) -> Value {
     json!({"lead": opened["leadId"], "bookingRef": booking_ref, "amount": "1234.50", "currency": "INR", "creditUsed": 200})
 }
 
-/// The bookings that are cancelled.
 async fn cancelled(world: &World) -> Vec<Value> {
     let query = "SELECT booking_ref FROM invoices WHERE cancelled_at IS NOT NULL ORDER BY booking_ref";
     world.database.rows(query, &[]).await.iter().map(|row| row["booking_ref"].clone()).collect()

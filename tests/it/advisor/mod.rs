@@ -65,12 +65,10 @@ async fn open_lead_without_trip(world: &World) -> Value {
     act(world, "open-lead", json!({"email": "ana@example.com", "noTrip": true})).await
 }
 
-/// A GET of a records route.
 async fn get(world: &World, route: &str) -> HttpResponse {
     world.http().send(&world.key.records("GET", &format!("{RECORDS}{route}"), "")).await
 }
 
-/// A PATCH of a records route.
 async fn patch(world: &World, route: &str, body: &Value) -> HttpResponse {
     world.http().send(&world.key.records("PATCH", &format!("{RECORDS}{route}"), body.to_string())).await
 }
@@ -80,7 +78,6 @@ async fn lead(world: &World, opened: &Value) -> Value {
     get(world, &format!("/leads/{}", text(&opened["leadId"]))).await.json()["data"].clone()
 }
 
-/// The route of the trip of that lead.
 fn trip_route(opened: &Value) -> String {
     format!("/leads/{}/trip", text(&opened["leadId"]))
 }

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use std::time::Instant;
 use tests::{MAX_WAIT, Program, QueuedMessage, World, batch, event, eventually, text};
 
-/// The log lines with this message.
 fn lines(program: &Program, message: &str) -> Vec<Value> {
     let logs = program.logs();
     let found = logs.lines().filter(|line| line.contains(&format!("\"message\":\"{message}\"")));

@@ -7,7 +7,6 @@ mod leads;
 use serde_json::{Value, json};
 use tests::{Event, World, event};
 
-/// An event of Ana's.
 fn ana(event_type: &str) -> Event {
     event(event_type).email("ana@example.com")
 }
@@ -17,7 +16,6 @@ async fn submit_enquiry(world: &World, payload: Value) -> Value {
     world.accept(ana("enquiry.submitted").payload(payload)).await
 }
 
-/// The warnings of a result.
 pub(crate) fn warnings(result: &Value) -> Vec<&str> {
     result["warnings"].as_array().map(|list| list.iter().map(tests::text).collect()).unwrap_or_default()
 }

@@ -103,7 +103,6 @@ console.log(`[${sent.map((response) => response.status).join(', ')}]`);";
     }
 }
 
-/// The shell scripts of the examples' README.
 fn scripts() -> String {
     let readme = read(&format!("{ROOT}/tests/examples/README.md"));
     let blocks = readme.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());

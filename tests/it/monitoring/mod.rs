@@ -8,7 +8,6 @@ mod rules;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// The path of a file of the repository.
 pub(crate) fn repository_path(relative: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join(relative)
 }
@@ -18,7 +17,6 @@ pub(crate) fn repository_text(relative: &str) -> String {
     std::fs::read_to_string(repository_path(relative)).unwrap_or_else(|error| panic!("{relative}: {error}"))
 }
 
-/// The files of a directory with that ending, sorted.
 fn files(directory: &str, ending: &str) -> Vec<PathBuf> {
     let entries =
         std::fs::read_dir(repository_path(directory)).unwrap_or_else(|error| panic!("{directory}: {error}"));

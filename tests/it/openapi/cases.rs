@@ -175,7 +175,6 @@ pub(super) fn named(name: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{name}")})
 }
 
-/// The name of the schema that a reference is to.
 pub(super) fn name_of(reference: &Value) -> &str {
     text(&reference["$ref"]).rsplit('/').next().expect("a name")
 }

@@ -191,7 +191,6 @@ async fn the_sample_in_the_shell_succeeds() {
     assert_eq!(called.output.matches("\"email\":\"ana@example.com\"").count(), 2, "{called:?}");
 }
 
-/// The values of a schema's field.
 fn values(document: &Value, schema: &str, field: &str) -> Vec<String> {
     let values = &document["components"]["schemas"][schema]["properties"][field]["enum"];
     let values = values.as_array().unwrap_or_else(|| panic!("{schema}.{field}"));

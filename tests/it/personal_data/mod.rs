@@ -28,7 +28,6 @@ async fn tables_with(world: &World, searched: &str) -> Vec<String> {
     found.map(|table| text(&table["name"]).to_owned()).collect()
 }
 
-/// An event that occurred at a time.
 fn at(occurred_at: &str, event: Event) -> Event {
     event.with("occurredAt", json!(occurred_at))
 }

@@ -75,7 +75,6 @@ fn invalid_requests(world: &World, route: &Route, right: &HttpRequest) -> Vec<(&
     invalid_requests
 }
 
-/// The other method that the route takes.
 fn other_method(route: &Route) -> &'static str {
     let is_list = route.path.starts_with("/clients?") || route.path.starts_with("/leads?");
     match route.method {

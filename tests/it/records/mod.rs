@@ -20,7 +20,6 @@ use serde_json::{Value, json};
 use tests::{ApiKey, HttpRequest, HttpResponse, RECORDS, World, text};
 use uuid::Uuid;
 
-/// The target of a records route.
 pub(crate) fn records_target(route: &str) -> String {
     format!("{RECORDS}{route}")
 }
@@ -91,7 +90,6 @@ fn refused_with(response: &HttpResponse, status: u16, code: &str, id: &str) -> V
     body[id].clone()
 }
 
-/// Creates a client and returns its record.
 pub(crate) async fn new_client(world: &World, body: Value) -> Value {
     record(&post(world, "/clients", body).await, 201)
 }
@@ -105,17 +103,14 @@ pub(crate) async fn new_lead(world: &World, fields: Value) -> Value {
     record(&post(world, "/leads", body).await, 201)
 }
 
-/// The route of a lead.
 pub(crate) fn lead_route(lead: &Value) -> String {
     format!("/leads/{}", text(&lead["id"]))
 }
 
-/// The route of a lead's trip.
 pub(crate) fn trip_route(lead: &Value) -> String {
     format!("{}/trip", lead_route(lead))
 }
 
-/// The route of a client.
 pub(crate) fn client_route(client: &Value) -> String {
     format!("/clients/{}", text(&client["id"]))
 }

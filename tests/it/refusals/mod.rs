@@ -30,7 +30,6 @@ async fn refused(world: &World, request: &HttpRequest, status: u16) -> String {
     response.header("x-request-id").to_owned()
 }
 
-/// The key with another secret.
 fn with_wrong_secret(key: &ApiKey) -> ApiKey {
     ApiKey { secret: "wrong".to_owned(), ..key.clone() }
 }

@@ -66,7 +66,6 @@ async fn number(
     client.query_one(query, parameters).await.expect("a number").get(0)
 }
 
-/// The rows that an operation reads on this session.
 async fn rows_read(client: &mut Client, operation: impl AsyncFnOnce(&mut Client)) -> i64 {
     let flush = "SELECT pg_stat_force_next_flush()";
     client.batch_execute(flush).await.expect("a flush");

@@ -141,7 +141,6 @@ fn request(key: &ApiKey) -> tests::HttpRequest {
     key.events(batch(&[event("contact.identified").email("ana@example.com")]))
 }
 
-/// The key as it is listed.
 async fn listed(world: &World) -> Value {
     let keys = world.connectctl.list(&["key", "list", "--tenant", "acme"]).await;
     keys.into_iter().find(|key| key["prefix"] == world.key.prefix.as_str()).expect("the key")

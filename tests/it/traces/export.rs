@@ -180,7 +180,6 @@ impl Collector {
     }
 }
 
-/// The span with that request id.
 async fn span_of(collector: &Collector, name: &str, request_id: &str) -> Span {
     collector.span(name, |span| span.attribute("connect.request_id") == Some(request_id)).await
 }

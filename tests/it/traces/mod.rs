@@ -75,7 +75,6 @@ async fn trace_and_request(program: &Program, message: &str) -> (String, Option<
     (field("trace_id").unwrap_or_else(|| panic!("no trace: {line}")), field("request_id"))
 }
 
-/// The request id in a response.
 fn request_id(response: &tests::HttpResponse) -> Uuid {
     let sent: Vec<_> = response.headers.get_all("x-request-id").iter().collect();
     assert_eq!(sent.len(), 1, "{response:?}");

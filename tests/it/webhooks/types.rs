@@ -29,7 +29,6 @@ fn ana(event_type: &str) -> Event {
     event(event_type).email("ana@example.com").name("Ana").phone("+91 98200 12345").external_id("p-7")
 }
 
-/// A change of stage.
 fn stage_change<'a>(origin: &'a str, from: &str, to: &str, reason: Option<&str>) -> ExpectedEvent<'a> {
     ("lead.stage_changed", origin, json!({"from": from, "to": to, "reason": reason}))
 }

@@ -38,7 +38,6 @@ pub struct HttpFuzz {
     accepted: AtomicI64,
 }
 
-/// The result of a stream that was sent.
 struct SentStream {
     /// An event of the stream that cannot have been applied.
     refused: Option<String>,

@@ -6,7 +6,6 @@
 use super::random::Random;
 use crate::http::HttpRequest;
 
-/// The expected result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Expected {
     /// The request is served.
@@ -140,7 +139,6 @@ fn written(request: &HttpRequest, target: &str, hosts: &str, framing: Framing, l
     bytes
 }
 
-/// The body in two chunks.
 fn chunks(body: &[u8]) -> Vec<u8> {
     let (first, rest) = body.split_at(body.len() / 2);
     let chunk = |bytes: &[u8]| [format!("{:X};x=y\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat();

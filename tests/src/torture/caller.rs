@@ -35,7 +35,6 @@ impl<'r> Caller<'r> {
         Self { stack, run, number, clients: HashMap::new() }
     }
 
-    /// The random numbers of an operation.
     pub(super) fn random(&self, operation: u64) -> Random {
         let mut seed = Random::new(self.run.seed ^ (self.number << 40));
         Random::new(seed.next() ^ operation.wrapping_mul(0x9e37_79b9))

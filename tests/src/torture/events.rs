@@ -122,7 +122,6 @@ fn plan(random: &mut Random, prefix: &str, operation: u64) -> Vec<Planned> {
     planned
 }
 
-/// The time of a balance with that number.
 pub(super) fn as_of(number: i64) -> DateTime<Utc> {
     DateTime::UNIX_EPOCH + TimeDelta::days(10_000) + TimeDelta::seconds(number)
 }

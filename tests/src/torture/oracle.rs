@@ -16,7 +16,6 @@ const VIOLATIONS: usize = 200;
 /// The ids of a result: client, lead and trip.
 pub(super) type Ids = [Option<String>; 3];
 
-/// An event that was sent.
 #[derive(Debug)]
 pub(super) struct SentEvent {
     pub(super) tenant: usize,
@@ -80,7 +79,6 @@ pub(super) struct Oracle {
 }
 
 impl Oracle {
-    /// Adds a violation.
     pub(super) fn add_violation(&mut self, what: String) {
         if self.violations.len() < VIOLATIONS {
             self.violations.push(what);
@@ -151,7 +149,6 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// All in one line.
     pub(super) fn line(&self) -> String {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         format!(

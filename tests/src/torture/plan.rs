@@ -59,7 +59,6 @@ pub(super) enum FaultKind {
     FullDisk(ServerKind),
 }
 
-/// A fault of the plan.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fault {
     pub(super) kind: FaultKind,

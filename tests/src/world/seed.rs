@@ -15,7 +15,6 @@ pub(crate) async fn seed(connectctl: &Connectctl) -> ApiKey {
     create_key(connectctl, "acme", ALL_SCOPES).await
 }
 
-/// Creates a key of a tenant.
 pub(crate) async fn create_key(connectctl: &Connectctl, tenant: &str, scopes: &str) -> ApiKey {
     let printed =
         connectctl.json(&["key", "create", "--tenant", tenant, "--name", "test", "--scopes", scopes]).await;

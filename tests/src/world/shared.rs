@@ -29,14 +29,12 @@ pub const BREAK_UNLUCKY_EVENTS: &str =
     END $$;
     CREATE TRIGGER unlucky BEFORE INSERT ON event_ledger FOR EACH ROW EXECUTE FUNCTION refuse_unlucky();";
 
-/// The shared world and its console.
 #[derive(Debug)]
 struct Shared {
     world: World,
     console: Program,
 }
 
-/// The use of the shared world by one test.
 #[derive(Debug)]
 pub(super) struct SharedUse {
     pub(super) ingests: Vec<HttpClient>,

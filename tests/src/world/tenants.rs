@@ -76,7 +76,6 @@ pub(super) async fn create(client: &Client, name: &str) -> ApiKey {
     create_key(client, name, ALL_SCOPES).await
 }
 
-/// Creates a key of a tenant of this test.
 pub(super) async fn create_key(client: &Client, name: &str, scopes: &str) -> ApiKey {
     let found = TENANTS.with_borrow(|tenants| {
         let found = tenants.iter().find(|tenant| tenant.name == name);

@@ -83,7 +83,6 @@ impl<'m> EventsMessage<'m> {
     }
 }
 
-/// Parses the batch of a single request as one part.
 fn parse_single<'m>(message: &'m Message, meta: &BatchMeta) -> Result<Vec<Part<'m>>, UnreadableMessage> {
     let (mut trace_span, request_context) = begin_span(meta, None);
     match parse_batch(&message.body, &meta.caller.tenant) {
@@ -97,7 +96,6 @@ fn parse_single<'m>(message: &'m Message, meta: &BatchMeta) -> Result<Vec<Part<'
     }
 }
 
-/// Parses the parts of a bundle.
 fn parse_bundle<'m>(message: &'m Message, meta: &BatchMeta) -> Result<Vec<Part<'m>>, UnreadableMessage> {
     let mismatch = || {
         let (span, request_ids) = (message.span(), meta.request_ids());
@@ -141,7 +139,6 @@ fn parse_part<'m>(
     }
 }
 
-/// Starts the trace span of a request's events.
 fn begin_span(meta: &BatchMeta, part: Option<&BatchPart>) -> (TraceSpan, RequestContext) {
     let (request_id, events, sent) = match part {
         Some(part) => (part.request_id, part.events, &part.traceparent),

@@ -78,7 +78,6 @@ impl<'m> WriteMessage<'m> {
         })
     }
 
-    /// The outcome of the message: its reply.
     fn message_outcome(mut self, results: &mut impl Iterator<Item = Option<WriteResult>>) -> MessageOutcome {
         let Some(reply) = self.reply(results) else {
             self.trace_span.fail();
@@ -203,7 +202,6 @@ const fn request_context(write: &ReceivedWrite<'_>) -> RequestContext {
     RequestContext { request_id: write.meta.request_id, context: write.context }
 }
 
-/// The log span of a write.
 fn write_span(meta: &WriteMeta, context: TraceContext) -> Span {
     tracing::error_span!("write", request_id = %meta.request_id, trace_id = %context.trace_id)
 }

@@ -20,7 +20,6 @@ pub(crate) struct ReceivedAction<'a> {
     pub(crate) request_context: RequestContext,
 }
 
-/// The result of an applied action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AppliedAction {
     /// The content of the reply.
@@ -30,7 +29,6 @@ pub(crate) struct AppliedAction {
 }
 
 impl Pipeline {
-    /// Applies an advisor action.
     pub(crate) async fn apply_action(
         &self,
         received: ReceivedAction<'_>,

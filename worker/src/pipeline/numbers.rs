@@ -128,7 +128,6 @@ impl SharedReserve {
         ReservedNumbers { blocks, year, since, reserve: self.clone() }
     }
 
-    /// Returns unused numbers to the reserve.
     fn return_unused(&self, blocks: impl Iterator<Item = (TenantId, NumberBlock)>, since: Instant) {
         let mut reserve = self.lock();
         if reserve.numbers.len() > MAX_PAIRS {

@@ -29,7 +29,6 @@ use std::collections::BTreeMap;
 pub(crate) struct ReceivedWrite<'a> {
     /// Caller, target, `If-Match` condition and deadline.
     pub(crate) meta: &'a WriteMeta,
-    /// The trace context of its message.
     pub(crate) context: TraceContext,
     /// The body as sent.
     pub(crate) body: &'a [u8],

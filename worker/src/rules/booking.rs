@@ -169,7 +169,6 @@ impl<'a> BookingEvent<'a> {
     }
 }
 
-/// The client's lead that the event names.
 fn find_lead<'s>(state: &'s TenantState, client: ClientId, name: &LeadReference) -> Option<&'s Lead> {
     let lead = match name {
         LeadReference::Lead(id) => state.leads.get(id),

@@ -18,7 +18,6 @@ pub(crate) struct Booking {
     pub(crate) credit_used: Option<Money>,
 }
 
-/// The effect of confirming a booking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Confirmation {
     /// The invoice was made and `booking.confirmed` emitted.

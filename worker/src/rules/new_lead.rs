@@ -59,7 +59,6 @@ impl NewLead {
     }
 }
 
-/// A lead that was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OpenedLead {
     pub(crate) lead_id: LeadId,

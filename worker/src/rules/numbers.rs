@@ -40,7 +40,6 @@ impl NumberBlock {
         self.numbers.len()
     }
 
-    /// The year of the numbers.
     pub(crate) const fn year(&self) -> i32 {
         self.year
     }

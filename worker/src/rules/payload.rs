@@ -105,7 +105,6 @@ pub(crate) fn typed<T: DeserializeOwned>(raw: &RawValue) -> FieldResult<T> {
     parse(raw).map(Some)
 }
 
-/// The value as it was sent.
 pub(crate) fn as_sent(raw: &RawValue) -> FieldResult<Value> {
     typed(raw)
 }

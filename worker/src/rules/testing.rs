@@ -25,7 +25,6 @@ pub(super) fn tenant() -> Tenant {
     }
 }
 
-/// A member with that email.
 pub(super) fn member(email: &str) -> Member {
     Member { email: email.to_owned(), name: format!("Member {email}") }
 }
@@ -151,7 +150,6 @@ impl World {
         events.map(|event| self.run(|state, ctx| apply(state, &event, ctx))).collect()
     }
 
-    /// Runs a rule by itself.
     pub(super) fn run<T>(&mut self, rule: impl FnOnce(&mut TenantState, &mut Context<'_>) -> T) -> T {
         let mut next_id = numbered(&mut self.ids);
         let (now, skip_discovery) = (self.now, self.skip_discovery);

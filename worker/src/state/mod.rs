@@ -100,7 +100,6 @@ impl TenantState {
         self.clients.load_version(client.id, client, version);
     }
 
-    /// Adds a new client.
     pub(crate) fn add_client(&mut self, client: Client) {
         self.index(&client);
         self.clients.insert(client.id, client);
@@ -121,7 +120,6 @@ impl TenantState {
         self.index(&after);
     }
 
-    /// The client with that id.
     pub(crate) fn client(&self, id: ClientId) -> Option<&Client> {
         self.clients.get(&id)
     }
@@ -136,7 +134,6 @@ impl TenantState {
         self.client(*self.by_email.get(key)?)
     }
 
-    /// The client with that external id.
     pub(crate) fn client_by_external_id(&self, external_id: &str) -> Option<&Client> {
         self.client(*self.by_external_id.get(external_id)?)
     }
@@ -167,7 +164,6 @@ impl TenantState {
         self.leads_of(client).rev().find(|lead| lead.stage.is_open())
     }
 
-    /// The trip of a lead.
     pub(crate) fn trip_of(&self, lead: LeadId) -> Option<&Trip> {
         self.trips.values().find(|trip| trip.lead_id == lead)
     }

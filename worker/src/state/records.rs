@@ -111,7 +111,6 @@ pub(crate) struct Lead {
     pub(crate) updated_at: DateTime<Utc>,
 }
 
-/// The trip workspace of a lead.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Trip {
     pub(crate) id: TripId,
@@ -175,7 +174,6 @@ impl Proposal {
     }
 }
 
-/// The itinerary of a proposal.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Itinerary {
     pub(crate) proposal_id: ProposalId,
@@ -251,7 +249,6 @@ pub(crate) struct Credit {
     pub(crate) redeemable_percent: Option<f64>,
 }
 
-/// A trip discovery record.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Discovery {
     pub(crate) id: DiscoveryId,

@@ -14,7 +14,6 @@ pub(crate) enum RowState {
     New,
 }
 
-/// A record with its row state.
 #[derive(Clone, Debug)]
 pub(crate) struct Row<V> {
     pub(crate) state: RowState,

@@ -35,13 +35,11 @@ common::statements! {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct IdempotencyKey {
     pub(crate) tenant: TenantId,
-    /// Prefix of the API key.
     pub(crate) key_prefix: String,
     /// Value of the header.
     pub(crate) key: String,
 }
 
-/// The stored response to a request.
 #[derive(Clone, Debug)]
 pub(crate) struct StoredResponse {
     /// Hash of the request's path and body. A retry has the same one.

@@ -29,12 +29,10 @@ pub(super) fn take(request: &LoadRequest, locking: Locking) -> Option<Query<'sta
     (!locks.is_empty()).then(|| Query::new(LOCK).bind(locks))
 }
 
-/// The lock of an email.
 pub(super) fn email_lock(tenant: Uuid, email: &str) -> i64 {
     lock_key(tenant, "email", email)
 }
 
-/// The lock of an external id.
 pub(super) fn external_id_lock(tenant: Uuid, external_id: &str) -> i64 {
     lock_key(tenant, "external", external_id)
 }

@@ -30,7 +30,6 @@ impl<K: Ord + Clone> TenantKeys<K> {
         self.0.is_empty()
     }
 
-    /// The keys with their tenants.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &(Uuid, K)> {
         self.0.iter()
     }
@@ -83,7 +82,6 @@ impl WantedIdentities {
 /// References to clients other than their identities.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClientReferences {
-    /// Ids of the clients themselves.
     pub(crate) ids: TenantKeys<Uuid>,
     /// Ids of their leads.
     pub(crate) leads: TenantKeys<Uuid>,
@@ -124,13 +122,10 @@ pub(crate) struct LoadRequest {
     pub(crate) clients: ClientReferences,
     /// Leads named by id.
     pub(crate) leads: TenantKeys<Uuid>,
-    /// Leads named by their trip.
     pub(crate) leads_by_trip: TenantKeys<Uuid>,
-    /// Leads named by their external id.
     pub(crate) leads_by_external_id: TenantKeys<String>,
     /// Invoices named by their booking reference.
     pub(crate) booking_refs: TenantKeys<String>,
-    /// Invoices named by their trip.
     pub(crate) invoices_by_trip: TenantKeys<Uuid>,
     /// Discovery records named by id.
     pub(crate) discoveries: TenantKeys<Uuid>,
@@ -164,7 +159,6 @@ impl LoadRequest {
         self.event_ids.add(tenant, event_id);
     }
 
-    /// A request for events, each with its tenant.
     pub(crate) fn of_events<'e>(events: impl Iterator<Item = (TenantId, &'e Envelope<'e>)> + Clone) -> Self {
         let mut request = Self::default();
         for (tenant, event) in events.clone() {

@@ -33,7 +33,6 @@ common::statements! {
     ORDER BY m.tenant_id, m.created_at, m.email";
 }
 
-/// The tenant of a slug.
 pub(crate) async fn find_tenant(database: &Database, slug: &str) -> Result<Option<TenantId>, TxError> {
     let rows = database.query(FIND.as_str(), &[&slug]).await?;
     Ok(rows.first().map(|row| TenantId(row.get(0))))

@@ -151,7 +151,6 @@ pub(super) fn lead() -> BoxedStrategy<Value> {
     object(vec![], [trip_fields(), more].concat())
 }
 
-/// The patch of a lead.
 pub(super) fn lead_patch() -> BoxedStrategy<Value> {
     let stage = value(select(Stage::ALL.map(Stage::as_str).to_vec()));
     let reason = value("[a-z ]{0,20}");
@@ -165,7 +164,6 @@ pub(super) fn lead_patch() -> BoxedStrategy<Value> {
     object(vec![], fields)
 }
 
-/// The patch of a trip.
 pub(super) fn trip_patch() -> BoxedStrategy<Value> {
     object(vec![], [trip_fields(), vec![("changeSummary", text())]].concat())
 }

@@ -116,7 +116,6 @@ pub(crate) fn reply_to(
     })
 }
 
-/// The tenant's lead with that id.
 fn find_lead(state: &TenantState, id: &RecordId) -> Result<LeadId, WriteRefusal> {
     let lead = LeadId::parse(id.as_str()).and_then(|id| state.leads.get(&id));
     lead.map(|lead| lead.id).ok_or(WriteRefusal::NotFound)
@@ -203,7 +202,6 @@ fn confirm(
     Ok(id)
 }
 
-/// Cancels a booking of the tenant.
 fn cancel(
     state: &mut TenantState,
     booking: &BookingCancel,

@@ -85,12 +85,10 @@ impl World {
         serde_json::from_str::<Value>(body.get()).unwrap()["data"].take()
     }
 
-    /// The lead as it is now.
     pub(super) fn lead_now(&self, lead: &Value) -> Value {
         self.shown(Record::Lead(lead_id(&lead["id"])))
     }
 
-    /// Its trip as it is now.
     pub(super) fn trip_now(&self, lead: &Value) -> Value {
         self.shown(Record::Trip(lead_id(&lead["id"]), None))
     }
@@ -118,12 +116,10 @@ pub(super) fn if_match(shown: &Value) -> IfMatch {
     IfMatch::OneOf(vec![format!("\"{}\"", shown["updatedAt"].as_str().unwrap())])
 }
 
-/// The id of a client.
 pub(super) fn client_id(id: &Value) -> ClientId {
     ClientId::parse(id.as_str().unwrap()).unwrap()
 }
 
-/// The id of a lead.
 pub(super) fn lead_id(id: &Value) -> LeadId {
     LeadId::parse(id.as_str().unwrap()).unwrap()
 }

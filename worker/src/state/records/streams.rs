@@ -24,7 +24,6 @@ pub(crate) struct TimelineEntry {
     pub(crate) payload: Option<String>,
 }
 
-/// The kind of an inbox message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InboxKind {
     /// A message that the customer wrote.

@@ -16,7 +16,6 @@ fn opened() -> (World, Value) {
     (world, lead)
 }
 
-/// Removes the trip of a lead.
 fn without_trip(world: &mut World) {
     world.state.trips = Default::default();
     world.state.proposals = Default::default();

@@ -131,7 +131,6 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Adds the record that a write created.
     pub(super) fn add_created(&mut self, write: &Write, made: &Value) {
         match write {
             Write::NewClient(_) => self.add_client(client_id(&made["id"])),

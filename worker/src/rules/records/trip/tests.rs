@@ -23,7 +23,6 @@ fn put_at(world: &mut World, lead: &Value, stage: Stage) {
     world.state.leads.change(&lead_id(&lead["id"])).unwrap().stage = stage;
 }
 
-/// Sets the status of the proposal.
 fn put_proposal(world: &mut World, status: ProposalStatus) {
     let id = world.state.proposals.values().next().unwrap().id;
     world.state.proposals.change(&id).unwrap().status = status;
