@@ -398,10 +398,8 @@ mod tests {
     fn the_cause_of_a_stopped_operation_is_part_of_its_description() {
         let source = OperatorConnectionError::Refused("connect.events".to_owned());
         let error = AdminError::RequeueStopped { requeued: 3, source };
-        assert_eq!(
-            describe(&error),
-            "3 requeued, the others stay in the dead-letter queue: \
-             the queue connect.events refused a message: it is full or does not exist"
-        );
+        let expected = "3 requeued, the others stay in the dead-letter queue: \
+         the queue connect.events refused a message: it is full or does not exist";
+        assert_eq!(describe(&error), expected);
     }
 }

@@ -325,10 +325,8 @@ mod tests {
     #[test]
     fn unknown_scopes_are_refused() {
         let given = |text: &str| KeyScopes::parse(&list(text));
-        assert_eq!(
-            given("events:ingest, leads:read,events:ingest").unwrap().names(),
-            ["events:ingest", "leads:read"]
-        );
+        let expected = ["events:ingest", "leads:read"];
+        assert_eq!(given("events:ingest, leads:read,events:ingest").unwrap().names(), expected);
         assert_eq!(given("events:ingest,root").unwrap_err().to_string(), "unknown scope \"root\"");
         assert!(given("").is_err() && given(",").is_err());
     }
@@ -336,10 +334,8 @@ mod tests {
     #[test]
     fn only_outbound_event_types_are_accepted() {
         let given = |text: &str| EventTypes::parse(&list(text));
-        assert_eq!(
-            given("lead.assigned, proposal.sent,lead.assigned").unwrap().names(),
-            ["lead.assigned", "proposal.sent"]
-        );
+        let expected = ["lead.assigned", "proposal.sent"];
+        assert_eq!(given("lead.assigned, proposal.sent,lead.assigned").unwrap().names(), expected);
         for wrong in ["", "lead.assigned,", "contact.identified", "message.posted"] {
             assert!(given(wrong).unwrap_err().to_string().starts_with("unknown event type"), "{wrong}");
         }

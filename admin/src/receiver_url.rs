@@ -60,10 +60,8 @@ mod tests {
     async fn a_refusal_says_what_is_wrong() {
         assert_eq!(refusal(false, "https://10.0.0.1/").await, "address 10.0.0.1 is not public: private");
         assert_eq!(refusal(false, "http://93.184.215.14/").await, "url must begin with https://");
-        assert_eq!(
-            refusal(false, "https://93.184.215.14:22/").await,
-            "url must have a port that CONNECT_WEBHOOK_PORTS lists"
-        );
+        let expected = "url must have a port that CONNECT_WEBHOOK_PORTS lists";
+        assert_eq!(refusal(false, "https://93.184.215.14:22/").await, expected);
         assert_eq!(refusal(false, "https://a@b.c/").await, "url must not have a user name or password");
         assert!(
             refusal(true, "https://nowhere.invalid/")

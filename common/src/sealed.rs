@@ -266,10 +266,8 @@ mod tests {
             assert_eq!((opened, by.id()), (secret.clone(), sealer.id()));
         }
         assert_eq!(keys.open(&key(3).seal(&secret, "a", [7; 12]), "a"), Err(DecryptionFailed));
-        assert_eq!(
-            MasterKeys::from(key(2)).open(&key(1).seal(&secret, "a", [7; 12]), "a"),
-            Err(DecryptionFailed)
-        );
+        let expected = Err(DecryptionFailed);
+        assert_eq!(MasterKeys::from(key(2)).open(&key(1).seal(&secret, "a", [7; 12]), "a"), expected);
     }
 
     #[test]

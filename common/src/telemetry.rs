@@ -163,16 +163,10 @@ mod tests {
             shown(info);
         }));
         let fixed = line(|| panic!("can't be"));
-        assert_eq!(
-            (&fixed["level"], &fixed["message"]),
-            (&"ERROR".into(), &"a thread panicked; abandoning its current task".into()),
-            "{fixed}"
-        );
-        assert_eq!(
-            (&fixed["span"]["request_id"], &fixed["text"]),
-            (&7.into(), &"can't be".into()),
-            "{fixed}"
-        );
+        let expected = (&"ERROR".into(), &"a thread panicked; abandoning its current task".into());
+        assert_eq!((&fixed["level"], &fixed["message"]), expected, "{fixed}");
+        let expected = (&7.into(), &"can't be".into());
+        assert_eq!((&fixed["span"]["request_id"], &fixed["text"]), expected, "{fixed}");
         assert!(fixed["place"].as_str().unwrap().starts_with("common/src/telemetry.rs:"), "{fixed}");
 
         let quoting = line(|| panic!("no {}", std::hint::black_box("ana@example.com")));

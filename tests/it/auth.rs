@@ -235,10 +235,8 @@ async fn another_key_or_second_makes_another_signature_of_the_same_body() {
     let statuses = |response: tests::HttpResponse| response.json()["results"][0]["status"].clone();
     assert_eq!(statuses(world.http().send(&world.key.events_at(t, body.clone())).await), json!("accepted"));
     assert_eq!(statuses(world.http().send(&second.events_at(t, body.clone())).await), json!("duplicate"));
-    assert_eq!(
-        statuses(world.http().send(&world.key.events_at(t - 1, body.clone())).await),
-        json!("duplicate")
-    );
+    let expected = json!("duplicate");
+    assert_eq!(statuses(world.http().send(&world.key.events_at(t - 1, body.clone())).await), expected);
     assert_tenant_refused(&world, &zeta.events_at(t, body)).await;
 }
 

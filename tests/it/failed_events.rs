@@ -58,11 +58,8 @@ async fn other_batches_succeed_beside_one_with_a_failed_event() {
     });
     for (i, response) in join_all(requests).await {
         let expected = if i % 10 == 5 { (json!(9), json!(1)) } else { (json!(10), json!(0)) };
-        assert_eq!(
-            (response["accepted"].clone(), response["failed"].clone()),
-            expected,
-            "batch {i}: {response}"
-        );
+        let found = (response["accepted"].clone(), response["failed"].clone());
+        assert_eq!(found, expected, "batch {i}: {response}");
     }
     assert_eq!(world.database.count("SELECT count(*) FROM timeline").await, 297);
 }

@@ -21,10 +21,8 @@ async fn published_batch(world: &World) -> QueuedMessage {
 async fn until_forged(world: &World, queue: &str, count: u32) {
     world.until_depth(&format!("{queue}.dead"), count).await;
     let labels = [("queue", queue), ("reason", "forged")];
-    assert_eq!(
-        world.workers[0].metrics().await.sum("connect_dead_lettered_total", &labels),
-        f64::from(count)
-    );
+    let expected = f64::from(count);
+    assert_eq!(world.workers[0].metrics().await.sum("connect_dead_lettered_total", &labels), expected);
 }
 
 /// The metadata with another value of a field.

@@ -53,11 +53,8 @@ async fn events_find_a_client_by_each_identity_and_by_all_together(world: &World
     contact(world, 1).await;
     for named in events_by_each_identity(0) {
         let result = while_locked(world, "clients", world.result(named)).await;
-        assert_eq!(
-            (&result["status"], &result["clientId"]),
-            (&json!("accepted"), &known["clientId"]),
-            "{result}"
-        );
+        let expected = (&json!("accepted"), &known["clientId"]);
+        assert_eq!((&result["status"], &result["clientId"]), expected, "{result}");
     }
     let together = [events_by_each_identity(0), events_by_each_identity(1)].concat();
     for result in while_locked(world, "clients", world.results(&together)).await {
@@ -101,8 +98,6 @@ async fn credit_events_find_their_invoices(world: &World) {
     for result in while_locked(world, "invoices", world.results(&credits)).await {
         assert_eq!((&result["status"], result.get("warnings")), (&json!("accepted"), None), "{result}");
     }
-    assert_eq!(
-        world.database.count("SELECT count(*) FROM invoices WHERE credit_state = 'confirmed'").await,
-        2
-    );
+    let found = world.database.count("SELECT count(*) FROM invoices WHERE credit_state = 'confirmed'").await;
+    assert_eq!(found, 2);
 }

@@ -30,10 +30,8 @@ async fn results_follow_the_order_of_the_batch_and_are_counted() {
         response["results"].as_array().expect("results").iter().map(|r| tests::text(&r["eventId"])).collect();
     assert_eq!(ids, ["z", "a", "m", "z", "b"]);
     assert_eq!(statuses(&response), ["accepted", "failed", "accepted", "duplicate", "accepted"]);
-    assert_eq!(
-        (&response["accepted"], &response["duplicate"], &response["failed"]),
-        (&json!(3), &json!(1), &json!(1))
-    );
+    let expected = (&json!(3), &json!(1), &json!(1));
+    assert_eq!((&response["accepted"], &response["duplicate"], &response["failed"]), expected);
     assert_eq!(fields(&response), ["accepted", "duplicate", "failed", "results"]);
 }
 
@@ -47,10 +45,8 @@ async fn a_result_has_only_the_fields_that_apply() {
     let opened = world.result(ana("enquiry.submitted")).await;
     assert_eq!(fields(&opened), ["clientId", "eventId", "leadId", "status", "tripId"]);
     let warned = world.result(ana("traveller.discovery_upserted").payload(json!({"essence": 5}))).await;
-    assert_eq!(
-        fields(&warned).join(" "),
-        "clientId eventId leadId status travellerDiscovery tripId warnings"
-    );
+    let expected = "clientId eventId leadId status travellerDiscovery tripId warnings";
+    assert_eq!(fields(&warned).join(" "), expected);
 }
 
 #[tokio::test]
@@ -101,10 +97,8 @@ async fn a_repeated_event_id_in_one_batch_is_a_duplicate_even_with_other_content
     assert_eq!(results[0]["status"], "accepted");
     for result in &results[1..] {
         assert_eq!(result["status"], "duplicate");
-        assert_eq!(
-            (&result["clientId"], &result["leadId"]),
-            (&results[0]["clientId"], &results[0]["leadId"])
-        );
+        let expected = (&results[0]["clientId"], &results[0]["leadId"]);
+        assert_eq!((&result["clientId"], &result["leadId"]), expected);
     }
     assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 1);
     assert_eq!(world.pipeline(&[]).await.len(), 1);

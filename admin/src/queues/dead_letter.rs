@@ -229,10 +229,8 @@ mod tests {
             for reason in [None, Some("rejected"), Some("delivery_limit")] {
                 let told = |mac| why(queue, reason, Some(mac), MetadataState::Readable);
                 assert!(told(MacStatus::Wrong).starts_with("forged: "));
-                assert_eq!(
-                    told(MacStatus::Missing) == "has no MAC: forged",
-                    reason != Some("delivery_limit")
-                );
+                let expected = reason != Some("delivery_limit");
+                assert_eq!(told(MacStatus::Missing) == "has no MAC: forged", expected);
             }
         }
         let action = |mac| why(Queue::Crm, Some("rejected"), Some(mac), MetadataState::Missing);

@@ -190,10 +190,8 @@ mod tests {
     fn permissions_are_limited_to_the_prefix() {
         let all = broker_permissions("connect", "eu.live");
         let [ingest, worker, ..] = all.as_slice() else { panic!("{all:?}") };
-        assert_eq!(
-            (ingest.user.as_str(), ingest.configure.as_str(), ingest.read.as_str()),
-            ("connect_ingest", "^$", "^$")
-        );
+        let expected = ("connect_ingest", "^$", "^$");
+        assert_eq!((ingest.user.as_str(), ingest.configure.as_str(), ingest.read.as_str()), expected);
         assert_eq!(worker.configure, r"^eu\.live\.(events|records|crm)(\.dead)?$");
     }
 }

@@ -351,10 +351,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_too_large_is_refused_as_announced_and_as_sent() {
-        assert_eq!(
-            reader().read(source(Some(9)), chunks(&[]), || ()).await.unwrap_err(),
-            BodyFault::TooLarge
-        );
+        let expected = BodyFault::TooLarge;
+        assert_eq!(reader().read(source(Some(9)), chunks(&[]), || ()).await.unwrap_err(), expected);
         assert_eq!(
             reader().read(source(None), chunks(&["12345", "6789"]), || ()).await.unwrap_err(),
             BodyFault::TooLarge
@@ -367,10 +365,8 @@ mod tests {
         let reader = reader();
         let held = reader.read(source(None), chunks(&["12345678"]), || ()).await.unwrap();
         let more = reader.read(source(None), chunks(&["12345"]), || ()).await.unwrap();
-        assert_eq!(
-            reader.read(source(None), chunks(&["1234"]), || ()).await.unwrap_err(),
-            BodyFault::NoMemory
-        );
+        let expected = BodyFault::NoMemory;
+        assert_eq!(reader.read(source(None), chunks(&["1234"]), || ()).await.unwrap_err(), expected);
         drop(more);
         drop(held);
         drop(reader.read(source(None), chunks(&["12", "345"]), || ()).await.unwrap());
@@ -409,10 +405,8 @@ mod tests {
         let broken = stream::iter([Ok(Bytes::from_static(b"a")), Chunk::Err("broken")]);
         assert_eq!(reader().read(source(None), broken, || ()).await, Err(BodyFault::Broken));
         let impatient = BodyReader::new(8, Duration::from_millis(1), 16);
-        assert_eq!(
-            impatient.read(source(None), stream::pending::<Chunk>(), || ()).await.unwrap_err(),
-            BodyFault::Late
-        );
+        let found = impatient.read(source(None), stream::pending::<Chunk>(), || ()).await.unwrap_err();
+        assert_eq!(found, BodyFault::Late);
     }
 
     fn take(budget: &BodyBudget, peer: [u8; 4]) -> Vec<BodyCharge> {

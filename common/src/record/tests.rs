@@ -77,21 +77,19 @@ fn every_fault_is_named_with_its_place_in_the_order_of_the_body() {
         "emial": "a@b.c", "email": "nobody", "name": 1, "marketingOptIn": "true",
         "travelers": [{"name": "Ana"}, {"type": "dog", "age": 2.5, "nick": {}}, null], "phone": null
     }"#;
-    assert_eq!(
-        faults::<ClientBody>(body),
-        [
-            "emial: is not a known field",
-            "email: must be an email address",
-            "name: must be a string",
-            "marketingOptIn: must be true or false",
-            "travelers[1].type: must be one of adult, child, infant",
-            "travelers[1].age: must be a whole number from 0 to 150",
-            "travelers[1].nick: is not a known field",
-            "travelers[1].name: is required",
-            "travelers[2]: must not be null",
-            "phone: must not be null",
-        ]
-    );
+    let expected = [
+        "emial: is not a known field",
+        "email: must be an email address",
+        "name: must be a string",
+        "marketingOptIn: must be true or false",
+        "travelers[1].type: must be one of adult, child, infant",
+        "travelers[1].age: must be a whole number from 0 to 150",
+        "travelers[1].nick: is not a known field",
+        "travelers[1].name: is required",
+        "travelers[2]: must not be null",
+        "phone: must not be null",
+    ];
+    assert_eq!(faults::<ClientBody>(body), expected);
 }
 
 #[test]
@@ -305,10 +303,8 @@ fn rejects_an_itinerary_that_is_too_large() {
         format!(r#"{{"itinerary": {filled}}}"#)
     };
     valid::<LeadBody>(&body(ITINERARY_BYTES));
-    assert_eq!(
-        itinerary_errors::<LeadBody>(&body(ITINERARY_BYTES + 1)),
-        ["itinerary: must have at most 256 KiB"]
-    );
+    let expected = ["itinerary: must have at most 256 KiB"];
+    assert_eq!(itinerary_errors::<LeadBody>(&body(ITINERARY_BYTES + 1)), expected);
 }
 
 #[test]

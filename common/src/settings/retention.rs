@@ -140,10 +140,8 @@ mod tests {
         for (text, shown) in
             [("30d", "30d"), ("48h", "2d"), ("90m", "90m"), ("1500ms", "1500ms"), ("off", "off")]
         {
-            assert_eq!(
-                RetentionPeriod::parse_setting(text).map(|period| period.to_string()),
-                Ok(shown.to_owned())
-            );
+            let expected = Ok(shown.to_owned());
+            assert_eq!(RetentionPeriod::parse_setting(text).map(|period| period.to_string()), expected);
         }
         for wrong in ["0d", "never", "30", ""] {
             assert!(RetentionPeriod::parse_setting(wrong).is_err(), "{wrong}");

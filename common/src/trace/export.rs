@@ -263,10 +263,8 @@ mod tests {
             is_failed,
         };
         let body: Value = serde_json::from_slice(&body("connect-ingest", &[one])).unwrap();
-        assert_eq!(
-            body["resourceSpans"][0]["resource"]["attributes"][0]["value"]["stringValue"],
-            "connect-ingest"
-        );
+        let expected = "connect-ingest";
+        assert_eq!(body["resourceSpans"][0]["resource"]["attributes"][0]["value"]["stringValue"], expected);
         body["resourceSpans"][0]["scopeSpans"][0]["spans"][0].clone()
     }
 

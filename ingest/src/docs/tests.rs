@@ -84,11 +84,8 @@ fn each_endpoint_is_described_with_its_credentials_and_headers() {
             EndpointKind::Read | EndpointKind::Description => Some(("If-None-Match", false)),
             EndpointKind::Intake | EndpointKind::LookUp => None,
         };
-        assert_eq!(
-            headers,
-            own.into_iter().chain([("traceparent", false)]).collect::<Vec<_>>(),
-            "{endpoint:?}"
-        );
+        let expected = own.into_iter().chain([("traceparent", false)]).collect::<Vec<_>>();
+        assert_eq!(headers, expected, "{endpoint:?}");
 
         let (success, returned): (_, &[&str]) = match endpoint.kind() {
             EndpointKind::Intake | EndpointKind::LookUp => ("200", &["X-Request-Id"]),

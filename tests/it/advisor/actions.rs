@@ -20,10 +20,8 @@ async fn opens_a_lead_with_client_number_owner_and_trip() {
     let client = world.client(&reply["clientId"]).await;
     assert_eq!((&client["name"], &client["email"]), (&json!("Ana"), &json!("Ana@Example.com")));
     let [notifications] = &world.notifications().await[..] else { panic!("one notification") };
-    assert_eq!(
-        (&notifications["kind"], &notifications["to"]),
-        (&json!("lead_assigned"), &shown["owner"]["email"])
-    );
+    let expected = (&json!("lead_assigned"), &shown["owner"]["email"]);
+    assert_eq!((&notifications["kind"], &notifications["to"]), expected);
     assert_eq!(trip(&world, &reply).await["proposal"], json!({"status": "draft", "sentAt": null}));
 }
 

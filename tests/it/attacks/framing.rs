@@ -21,11 +21,8 @@ async fn exchange_with(address: SocketAddr, bytes: &[u8]) -> (RawResponse, RawCo
 fn assert_invalid(response: &RawResponse, named: &str) {
     assert_eq!(response.status, 400, "{named}: {response:?}");
     let body: Value = serde_json::from_str(&response.body).expect("an error body");
-    assert_eq!(
-        (&body["statusCode"], &body["code"]),
-        (&400.into(), &"invalid_request".into()),
-        "{response:?}"
-    );
+    let expected = (&400.into(), &"invalid_request".into());
+    assert_eq!((&body["statusCode"], &body["code"]), expected, "{response:?}");
     assert!(tests::text(&body["message"]).contains(named), "{named}: {response:?}");
     assert!(response.head.to_lowercase().contains("\r\nx-request-id: "), "{response:?}");
 }

@@ -110,10 +110,8 @@ async fn a_failed_event_of_a_bundle_names_its_own_request() {
     for response in &responses {
         assert_eq!(results(response)[0]["error"], "internal_error");
     }
-    assert_eq!(
-        traces_by_request(
-            &lines(&world.workers[0], "event failed; reporting it as failed in the reply", 4).await
-        ),
-        expected_traces(&responses)
+    let found = traces_by_request(
+        &lines(&world.workers[0], "event failed; reporting it as failed in the reply", 4).await,
     );
+    assert_eq!(found, expected_traces(&responses));
 }

@@ -103,10 +103,8 @@ async fn lists_deliveries_with_their_attempts_newest_last() {
     let dead = &listed[1];
     let expected = "attempts createdAt eventId eventType id nextAttemptAt origin state subscriptionId";
     assert_eq!(fields(dead).join(" "), expected);
-    assert_eq!(
-        (&dead["eventType"], &dead["state"], &dead["subscriptionId"], &dead["nextAttemptAt"]),
-        (&json!("lead.assigned"), &json!("dead"), &json!(subscription), &json!(null))
-    );
+    let found = (&dead["eventType"], &dead["state"], &dead["subscriptionId"], &dead["nextAttemptAt"]);
+    assert_eq!(found, (&json!("lead.assigned"), &json!("dead"), &json!(subscription), &json!(null)));
     assert!(is_time(&dead["createdAt"]), "{dead}");
     let expected = json!([
         {"at": "2026-05-02T10:00:00.000Z", "status": 500, "error": null, "durationMs": 12},
@@ -176,10 +174,8 @@ async fn replaying_a_dead_delivery_restarts_it_under_its_id_without_a_broker() {
     assert_eq!((&replayed["id"], &replayed["state"]), (&json!(ids[1]), &json!("pending")));
     assert!(is_time(&replayed["nextAttemptAt"]), "{replayed}");
     let stored = row(&world, ids[1]).await;
-    assert_eq!(
-        (&stored["attempts"], &stored["attempts_before"], &stored["needs_notice"]),
-        (&json!(6), &json!(6), &json!(false))
-    );
+    let expected = (&json!(6), &json!(6), &json!(false));
+    assert_eq!((&stored["attempts"], &stored["attempts_before"], &stored["needs_notice"]), expected);
     listener.until_notified().await;
     for id in [ids[0], ids[2]] {
         assert_eq!(row(&world, id).await["state"], "dead", "the others stay");
@@ -225,17 +221,13 @@ async fn a_job_is_stored_listed_and_stopped_without_a_broker_and_a_dispatcher() 
     let expected =
         "createdAt endedAt eventType id matched occurred perSecond replayed state states subscriptionId";
     assert_eq!(fields(&created).join(" "), expected);
-    assert_eq!(
-        (&created["matched"], &created["replayed"], &created["perSecond"]),
-        (&json!(2), &json!(0), &json!(7))
-    );
+    let expected = (&json!(2), &json!(0), &json!(7));
+    assert_eq!((&created["matched"], &created["replayed"], &created["perSecond"]), expected);
     assert_eq!(created["occurred"]["from"], "2026-05-01T10:00:01.000Z");
     assert_eq!(created["states"], json!(["dead"]));
     let id = text(&created["id"]);
-    assert_eq!(
-        connectctl.list(&["replay", "list", "--tenant", "acme"]).await,
-        std::slice::from_ref(&created)
-    );
+    let expected = std::slice::from_ref(&created);
+    assert_eq!(connectctl.list(&["replay", "list", "--tenant", "acme"]).await, expected);
     world.add_tenant("zeta").await;
     assert_eq!(connectctl.list(&["replay", "list", "--tenant", "zeta"]).await, [json!(null); 0]);
     let stopped = connectctl.json(&["replay", "stop", id]).await;

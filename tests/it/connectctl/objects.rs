@@ -21,18 +21,14 @@ async fn creates_changes_and_lists_a_tenant() {
     };
     let listed = find().await;
     assert_eq!((&listed["id"], &listed["name"]), (&made["id"], &json!("Zeta Tours")));
-    assert_eq!(
-        (&listed["monthlyQuota"], &listed["readsPerSecond"], &listed["discovery"]),
-        (&json!(50), &json!(7), &json!(false))
-    );
+    let expected = (&json!(50), &json!(7), &json!(false));
+    assert_eq!((&listed["monthlyQuota"], &listed["readsPerSecond"], &listed["discovery"]), expected);
 
     let set = ["tenant", "set", "--tenant", "zeta-tours", "--discovery", "true", "--monthly-quota", "none"];
     assert_eq!(connectctl.json(&set).await, find().await);
     let changed = find().await;
-    assert_eq!(
-        (&changed["monthlyQuota"], &changed["readsPerSecond"], &changed["discovery"]),
-        (&json!(null), &json!(7), &json!(true))
-    );
+    let expected = (&json!(null), &json!(7), &json!(true));
+    assert_eq!((&changed["monthlyQuota"], &changed["readsPerSecond"], &changed["discovery"]), expected);
 }
 
 #[tokio::test]
@@ -87,10 +83,8 @@ async fn creates_a_key_whose_secret_is_shown_once() {
         listed.into_iter().find(|key| key["prefix"] == prefix).expect("the key")
     };
     let listed = find().await;
-    assert_eq!(
-        (&listed["name"], &listed["origin"], &listed["scopes"]),
-        (&json!("site"), &json!("acme-web"), &made["scopes"])
-    );
+    let expected = (&json!("site"), &json!("acme-web"), &made["scopes"]);
+    assert_eq!((&listed["name"], &listed["origin"], &listed["scopes"]), expected);
     assert!(is_time(&listed["createdAt"]) && is_time(&listed["expiresAt"]), "{listed}");
     assert_eq!(listed["revokedAt"], json!(null));
 
@@ -229,10 +223,8 @@ async fn a_rotated_secret_replaces_the_old_one_immediately_or_when_the_overlap_e
 
     let second = subscribed.rotate(&["--overlap", "24h"]).await;
     let row = subscribed.row().await;
-    assert_eq!(
-        (subscribed.open(&row, "secret"), subscribed.open(&row, "old")),
-        (second.clone(), secret.clone())
-    );
+    let expected = (second.clone(), secret.clone());
+    assert_eq!((subscribed.open(&row, "secret"), subscribed.open(&row, "old")), expected);
     let seconds = row["seconds"].as_f64().expect("a time");
     assert!((86_000.0..=86_400.0).contains(&seconds), "{seconds}");
 
@@ -267,12 +259,8 @@ async fn removing_a_subscription_drops_its_deliveries_that_are_not_delivered() {
     subscribed.deliveries("delivered", 3).await;
     let removed = subscribed.connectctl.json(&["subscription", "remove", &subscribed.id]).await;
     assert_eq!(removed["state"], "removed");
-    assert_eq!(
-        subscribed.count("state = 'dropped' AND NOT needs_notice AND next_attempt_at IS NULL").await,
-        4_000
-    );
-    assert_eq!(
-        (subscribed.count("state = 'dead'").await, subscribed.count("state = 'delivered'").await),
-        (0, 3)
-    );
+    let found = subscribed.count("state = 'dropped' AND NOT needs_notice AND next_attempt_at IS NULL").await;
+    assert_eq!(found, 4_000);
+    let found = (subscribed.count("state = 'dead'").await, subscribed.count("state = 'delivered'").await);
+    assert_eq!(found, (0, 3));
 }

@@ -44,11 +44,8 @@ async fn records_are_filtered_and_exported_as_lines_of_json_and_as_csv() {
         body(&lines).lines().map(|line| serde_json::from_str(line).expect("a record")).collect();
     assert_eq!(records.len(), 2_501, "all pages");
     assert!(records.iter().all(|record| record["tenant"] == "acme" && record["action"] == "test.action"));
-    assert_eq!(
-        (&records[0]["target"], &records[2_499]["target"]),
-        (&"2499".into(), &"0".into()),
-        "the newest first"
-    );
+    let expected = (&"2499".into(), &"0".into());
+    assert_eq!((&records[0]["target"], &records[2_499]["target"]), expected, "the newest first");
     assert_eq!(records[2_500]["who"], format!("=HYPERLINK(1){UNSEEN}"), "JSON is for programs");
 
     let csv = operator.post("/audit/export", &[("format", "csv")]).await;

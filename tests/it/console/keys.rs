@@ -45,10 +45,8 @@ async fn a_key_is_created_used_changed_rotated_and_revoked() {
     assert!(!shown_key.contains(&key.secret), "the secret is shown once");
     assert!(visitor.page(KEYS).await.contains(&key.prefix));
 
-    assert_eq!(
-        visitor.change(&format!("{page}/scopes"), &[("scopes", "leads:read")]).await,
-        format!("{page}?done=scopes")
-    );
+    let expected = format!("{page}?done=scopes");
+    assert_eq!(visitor.change(&format!("{page}/scopes"), &[("scopes", "leads:read")]).await, expected);
     until_status(world, &key, 403).await;
     visitor.change(&format!("{page}/scopes"), &[("scopes", "events:ingest"), ("scopes", "leads:read")]).await;
     until_status(world, &key, 200).await;

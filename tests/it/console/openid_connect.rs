@@ -63,10 +63,8 @@ async fn people_sign_in_with_the_rights_of_their_group_and_others_are_refused_an
     let signed_in: Vec<_> = records.iter().filter(|record| record["action"] == "console.sign-in").collect();
     assert_eq!(signed_in.len(), 3, "{records:?}");
     assert_eq!(signed_in[1]["who"], "id-bo@example.com (admin)");
-    assert_eq!(
-        (&signed_in[1]["target"], &signed_in[1]["tenant"]),
-        (&json!("admin by openid-connect"), &json!("acme"))
-    );
+    let expected = (&json!("admin by openid-connect"), &json!("acme"));
+    assert_eq!((&signed_in[1]["target"], &signed_in[1]["tenant"]), expected);
 
     // What a person does is recorded under their name. An email that the provider has not verified may be somebody else's.
     let claims = json!({"email": "boss@example.com", "email_verified": false, "groups": ["acme-admins"]});
@@ -76,10 +74,8 @@ async fn people_sign_in_with_the_rights_of_their_group_and_others_are_refused_an
     visitor.change("/agencies/acme/settings", &[("discovery", "true")]).await;
     let records = console.world.connectctl.list(&["audit", "--tenant", "acme"]).await;
     let last = records.last().expect("a record");
-    assert_eq!(
-        (text(&last["action"]), text(&last["who"])),
-        ("tenant.set", "id-eve (email not verified: boss@example.com) (admin)")
-    );
+    let expected = ("tenant.set", "id-eve (email not verified: boss@example.com) (admin)");
+    assert_eq!((text(&last["action"]), text(&last["who"])), expected);
 }
 
 async fn refuses_people_without_a_mapped_group(provider: &IdentityProvider, console: &ConsoleWorld) {
@@ -99,10 +95,8 @@ async fn refuses_people_without_a_mapped_group(provider: &IdentityProvider, cons
         assert!(body(&response).contains("&lt;b&gt;zoe&lt;/b&gt;@example.com"));
         let records = console.world.connectctl.list(&["audit"]).await;
         let last = records.last().expect("a record");
-        assert_eq!(
-            (text(&last["action"]), text(&last["who"])),
-            ("console.sign-in-refused", "<b>zoe</b>@example.com")
-        );
+        let expected = ("console.sign-in-refused", "<b>zoe</b>@example.com");
+        assert_eq!((text(&last["action"]), text(&last["who"])), expected);
         assert_eq!(last["target"], format!("openid-connect: {why}"));
     }
 }

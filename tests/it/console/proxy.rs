@@ -76,11 +76,8 @@ async fn a_form_that_is_sent_twice_begins_one_session(console: &ConsoleWorld) {
     assert_eq!(sessions().await, 2);
     console.world.database.execute("DELETE FROM console_sessions").await;
     let again = send(&one).await;
-    assert_eq!(
-        (again.header("location"), again.header("set-cookie")),
-        ("/sign-in", ""),
-        "its session has ended"
-    );
+    let expected = ("/sign-in", "");
+    assert_eq!((again.header("location"), again.header("set-cookie")), expected, "its session has ended");
 }
 
 async fn a_session_ends_with_another_person_or_other_groups(console: &ConsoleWorld) {

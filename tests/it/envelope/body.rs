@@ -105,11 +105,8 @@ async fn of_a_repeated_name_the_last_one_counts_for_every_reader() {
             .replacen(r#""tenant""#, r#""tenant":"zeta","tenant""#, 1);
         let response = world.http().send(&world.key.events(body)).await;
         let result = response.json()["results"][0].clone();
-        assert_eq!(
-            (&result["status"], &result["leadId"]),
-            (&json!("accepted"), &json!(lead(last))),
-            "{response:?}"
-        );
+        let expected = (&json!("accepted"), &json!(lead(last)));
+        assert_eq!((&result["status"], &result["leadId"]), expected, "{response:?}");
         let stored = "SELECT event_type, payload->>'leadId' AS lead FROM timeline WHERE event_id = $1";
         let stored = world.database.rows(stored, &[&text(&result["eventId"])]).await;
         assert_eq!(stored, [json!({"event_type": "booking.started", "lead": lead(last)})]);
@@ -281,10 +278,8 @@ async fn accepts_one_to_a_hundred_events() {
     let world = World::shared().await;
     let events: Vec<_> = (0..100).map(|i| ana().email(&format!("{i}@example.com"))).collect();
     let response = world.send(&events).await.json();
-    assert_eq!(
-        (&response["accepted"], &response["duplicate"], &response["failed"]),
-        (&json!(100), &json!(0), &json!(0))
-    );
+    let expected = (&json!(100), &json!(0), &json!(0));
+    assert_eq!((&response["accepted"], &response["duplicate"], &response["failed"]), expected);
     assert_eq!(world.results(&[ana()]).await.len(), 1);
     assert_eq!(world.database.count("SELECT count(*) FROM timeline").await, 101);
 }

@@ -201,17 +201,13 @@ async fn an_update_of_an_unknown_colleague_adds_a_contact_entry_and_no_client() 
     let account = account(&world).await;
     let result = world.accept(dan("contact.updated").name("Dan")).await;
     assert_eq!(result["clientId"], account);
-    assert_eq!(
-        contacts(&world, &account).await,
-        [json!({"email": "Dan@Example.com", "name": "Dan", "phone": null, "client_id": null})]
-    );
+    let expected = [json!({"email": "Dan@Example.com", "name": "Dan", "phone": null, "client_id": null})];
+    assert_eq!(contacts(&world, &account).await, expected);
     assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 1, "the account alone");
     assert_eq!(world.timeline(&account).await.len(), 1);
 
     let changed = world.accept(dan("contact.updated").phone("222")).await;
     assert_eq!(changed["clientId"], account);
-    assert_eq!(
-        contacts(&world, &account).await,
-        [json!({"email": "Dan@Example.com", "name": "Dan", "phone": "222", "client_id": null})]
-    );
+    let expected = [json!({"email": "Dan@Example.com", "name": "Dan", "phone": "222", "client_id": null})];
+    assert_eq!(contacts(&world, &account).await, expected);
 }

@@ -41,11 +41,8 @@ async fn opens_a_lead_or_reuses_the_open_one() {
     let opened = world.accept(ana(KIND).payload(goa)).await;
     assert!(ids(&opened).iter().all(Value::is_string), "{opened}");
     let lead = world.lead(&opened["leadId"]).await;
-    assert_eq!(
-        (&lead["stage"], &lead["destination"]),
-        (&json!("inquiry"), &json!(null)),
-        "no part of the brief"
-    );
+    let expected = (&json!("inquiry"), &json!(null));
+    assert_eq!((&lead["stage"], &lead["destination"]), expected, "no part of the brief");
     let again = world.accept(ana(KIND).payload(json!({"discovery": {"pax": 3}}))).await;
     assert_eq!((ids(&again), discovery_id(&again)), (ids(&opened), discovery_id(&opened)));
     set_stage(&world, &opened["leadId"], "lost").await;
@@ -72,10 +69,8 @@ async fn stores_discovery_profile_and_essence_and_ignores_unknown_keys() {
     let mut discovery = payload["discovery"].clone();
     discovery.as_object_mut().expect("an object").remove("favouriteColour");
     assert_eq!(record["discovery"], discovery);
-    assert_eq!(
-        record["profile"],
-        json!({"constraints": {"diet": "vegan"}, "styleDefaults": {"pace": "slow"}})
-    );
+    let expected = json!({"constraints": {"diet": "vegan"}, "styleDefaults": {"pace": "slow"}});
+    assert_eq!(record["profile"], expected);
     assert_eq!(record["essence"], "A slow traveler.");
 }
 

@@ -39,11 +39,8 @@ async fn judges_valid_wrong_stale_and_rotated_signatures_by_the_current_time() {
             ("rotated, with the old secret", old, rotated.clone(), body, true),
             ("rotated, with neither", "whsec-other", rotated.clone(), body, false),
         ] {
-            assert_eq!(
-                verifies(language, secret, &[&signature], body.as_bytes()).await,
-                is_good,
-                "{language}: {what}"
-            );
+            let found = verifies(language, secret, &[&signature], body.as_bytes()).await;
+            assert_eq!(found, is_good, "{language}: {what}");
         }
     }
 }

@@ -205,9 +205,7 @@ async fn an_erasure_drops_webhooks_at_once_while_the_broker_is_unreachable() {
     let bodies: Vec<_> = notices.iter().map(|notice| String::from_utf8_lossy(&notice.body)).collect();
     assert!(!bodies.iter().any(|body| body.contains(MARKER)), "{bodies:?}");
     let receipt = erase(&world.connectctl, &opened["clientId"]).await;
-    assert_eq!(
-        (&receipt["removed"]["deliveries"], &receipt["removed"]["deadLetters"]),
-        (&json!(2), &json!(0))
-    );
+    let expected = (&json!(2), &json!(0));
+    assert_eq!((&receipt["removed"]["deliveries"], &receipt["removed"]["deadLetters"]), expected);
     until_fixed(&world.connectctl, &[], "erasures", "").await;
 }

@@ -61,11 +61,8 @@ async fn follows_an_identity_that_moves_to_another_client_meanwhile() {
     };
     let abandoned = world.result(event("booking.abandoned").email("ana@example.com"));
     let (result, ()) = futures_util::join!(abandoned, commit);
-    assert_eq!(
-        (&result["status"], &result["clientId"], &result["leadId"]),
-        (&json!("accepted"), &after["clientId"], &after["leadId"]),
-        "{result}"
-    );
+    let expected = (&json!("accepted"), &after["clientId"], &after["leadId"]);
+    assert_eq!((&result["status"], &result["clientId"], &result["leadId"]), expected, "{result}");
 }
 
 #[tokio::test]

@@ -73,11 +73,8 @@ async fn a_batch_of_several_types_is_one_unit_with_each_statement_once() {
     assert_eq!(statuses().await, ["accepted"; 7]);
     assert_eq!(transactions(&recorder, "worker"), [loads.clone(), writes]);
     let reserved = recorder.take("counters").concat();
-    assert_eq!(
-        reserved.iter().filter(|statement| *statement == "counters.reserve").count(),
-        1,
-        "{reserved:?}"
-    );
+    let found = reserved.iter().filter(|statement| *statement == "counters.reserve").count();
+    assert_eq!(found, 1, "{reserved:?}");
 
     assert_eq!(statuses().await, ["duplicate"; 7]);
     assert_eq!(until_rolled_back(&recorder, "worker").await, [loads, round_trip("ROLLBACK")]);

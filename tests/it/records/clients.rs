@@ -61,10 +61,8 @@ async fn a_patch_changes_only_its_fields_and_replaces_the_whole_roster() {
     }
     let after =
         record(&patch(&world, &client_route(&before), json!({"travelers": [{"name": "Ed"}]})).await, 200);
-    assert_eq!(
-        after["travelers"],
-        json!([{"name": "Ed", "type": "adult", "age": null, "email": null, "phone": null}])
-    );
+    let wanted = json!([{"name": "Ed", "type": "adult", "age": null, "email": null, "phone": null}]);
+    assert_eq!(after["travelers"], wanted);
     assert!(text(&after["updatedAt"]) > text(&expected["updatedAt"]));
     let none = record(&patch(&world, &client_route(&before), json!({"travelers": []})).await, 200);
     assert_eq!(none["travelers"], json!([]));
@@ -169,15 +167,13 @@ async fn rejects_an_invalid_itinerary_with_every_error() {
     let itinerary = json!({"days": [{"title": "1", "items": [{"note": 1}, 2]}, {"title": "2"}]});
     let contact = json!({"email": "ana@example.com"});
     let response = post(&world, "/leads", json!({"contact": contact, "itinerary": itinerary})).await;
-    assert_eq!(
-        super::refused_with(&response, 400, "invalid_itinerary", "errors"),
-        json!([
-            "title: is required",
-            "days[0].items[0].title: is required",
-            "days[0].items[1]: must be an object",
-            "days[1].items: must be an array",
-        ])
-    );
+    let expected = json!([
+        "title: is required",
+        "days[0].items[0].title: is required",
+        "days[0].items[1]: must be an object",
+        "days[1].items: must be an array",
+    ]);
+    assert_eq!(super::refused_with(&response, 400, "invalid_itinerary", "errors"), expected);
     assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 0);
     assert_eq!(world.database.count("SELECT count(*) FROM leads").await, 0);
 }

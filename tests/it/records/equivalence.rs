@@ -102,10 +102,8 @@ async fn events_find_the_client_and_lead_that_the_records_api_created() {
     let lead = new_lead(&world, json!({"externalId": "x-1"})).await;
     let sent = event("booking.started").email("ANA@example.com").payload(json!({"externalLeadId": "x-1"}));
     let result = world.accept(sent).await;
-    assert_eq!(
-        (&result["clientId"], &result["leadId"], &result["tripId"]),
-        (&lead["clientId"], &lead["id"], &lead["tripId"])
-    );
+    let expected = (&lead["clientId"], &lead["id"], &lead["tripId"]);
+    assert_eq!((&result["clientId"], &result["leadId"], &result["tripId"]), expected);
     let shown = data(&get(&world, &super::lead_route(&lead)).await, 200);
     assert_eq!(shown["stage"], "proposal_approved");
 }

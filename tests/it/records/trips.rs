@@ -107,22 +107,18 @@ async fn posts_changes_with_old_and_new_values_and_notifies_the_owner() {
     let changes = json!({
         "destination": {"from": "Goa", "to": "Kerala"}, "title": {"from": "Trip to Goa", "to": "South"},
     });
-    assert_eq!(
-        posted,
-        [
-            json!(["message", "Hello", null]),
-            json!(["correction", "Further south", dates]),
-            json!(["change", "Further south", changes]),
-            json!(["message", "We'd rather\ngo south.", null]),
-        ]
-    );
+    let expected = [
+        json!(["message", "Hello", null]),
+        json!(["correction", "Further south", dates]),
+        json!(["change", "Further south", changes]),
+        json!(["message", "We'd rather\ngo south.", null]),
+    ];
+    assert_eq!(posted, expected);
     let notifications = world.notifications().await;
     let last = notifications.last().expect("a notification");
     assert_eq!(notifications.len(), 2, "{notifications:?}");
-    assert_eq!(
-        (&last["kind"], &last["to"], &last["leadId"]),
-        (&json!("trip_changed"), &json!("asha@acme.test"), &lead["id"])
-    );
+    let expected = (&json!("trip_changed"), &json!("asha@acme.test"), &lead["id"]);
+    assert_eq!((&last["kind"], &last["to"], &last["leadId"]), expected);
 }
 
 #[tokio::test]

@@ -67,11 +67,8 @@ async fn each_failed_authentication_is_recorded_with_its_reason() {
     assert_eq!(listed.len(), cases.len() + 1, "{listed:?}");
     for (id, status, reason, detail) in ids {
         let recorded = of(&listed, &id);
-        assert_eq!(
-            (&recorded["reason"], &recorded["status"]),
-            (&reason.into(), &status.into()),
-            "{recorded}"
-        );
+        let expected = (&reason.into(), &status.into());
+        assert_eq!((&recorded["reason"], &recorded["status"]), expected, "{recorded}");
         let told = recorded["detail"].as_str().unwrap_or_default();
         assert!(told.contains(detail), "{reason}: {recorded}");
         assert_eq!((&recorded["route"], &recorded["method"]), (&EVENTS.into(), &"POST".into()), "{recorded}");

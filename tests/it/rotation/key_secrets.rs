@@ -187,11 +187,8 @@ async fn a_secret_is_safe_to_revoke_after_seven_days_without_use() {
     let rotate = ["key", "rotate-secret", &world.key.prefix, "--overlap", "30d"];
     world.connectctl.json(&rotate).await;
     let key = listed(&world).await;
-    assert_eq!(
-        (&key["safeToRevoke"], &key["secrets"][0]["safeToRevoke"]),
-        (&false.into(), &false.into()),
-        "{key}"
-    );
+    let expected = (&false.into(), &false.into());
+    assert_eq!((&key["safeToRevoke"], &key["secrets"][0]["safeToRevoke"]), expected, "{key}");
     assert_eq!(key["secrets"][1]["safeToRevoke"], true, "{key}");
 }
 

@@ -84,30 +84,22 @@ async fn a_system_is_not_notified_of_what_it_caused_itself() {
 
     // Events caused by its key, whatever their origin.
     systems.send(site, "elsewhere", event("booking.started")).await;
-    assert_eq!(
-        systems.take_deliveries().await,
-        ["/all lead.stage_changed elsewhere", "/partner lead.stage_changed elsewhere"]
-    );
+    let expected = ["/all lead.stage_changed elsewhere", "/partner lead.stage_changed elsewhere"];
+    assert_eq!(systems.take_deliveries().await, expected);
 
     // Events with its registered origin, whatever key caused them.
     let booking = event("booking.completed").payload(json!({"bookingRef": "BR-1"}));
     systems.send(partner, "site", booking).await;
-    assert_eq!(
-        systems.take_deliveries().await,
-        ["/all booking.confirmed site", "/all lead.stage_changed site"]
-    );
+    let expected = ["/all booking.confirmed site", "/all lead.stage_changed site"];
+    assert_eq!(systems.take_deliveries().await, expected);
 
     // A records write has the key's registered origin, else that of the interface.
     systems.patch(site, &lead, json!({"stage": "follow_up"})).await;
-    assert_eq!(
-        systems.take_deliveries().await,
-        ["/all lead.stage_changed site", "/partner lead.stage_changed site"]
-    );
+    let expected = ["/all lead.stage_changed site", "/partner lead.stage_changed site"];
+    assert_eq!(systems.take_deliveries().await, expected);
     systems.patch(partner, &lead, json!({"stage": "negotiation"})).await;
-    assert_eq!(
-        systems.take_deliveries().await,
-        ["/all lead.stage_changed connect-api", "/site lead.stage_changed connect-api"]
-    );
+    let expected = ["/all lead.stage_changed connect-api", "/site lead.stage_changed connect-api"];
+    assert_eq!(systems.take_deliveries().await, expected);
 
     // An assignment by a key is not routing.
     let owner = systems.outbound.world.lead(&lead["leadId"]).await["owner"]["email"].clone();
@@ -122,25 +114,21 @@ async fn a_subscriber_receives_only_its_event_types() {
     systems.send(&systems.partner, "elsewhere", event("enquiry.submitted")).await;
     let booking = |reference: &str| event("booking.completed").payload(json!({"bookingRef": reference}));
     systems.send(&systems.partner, "elsewhere", booking("BR-1")).await;
-    assert_eq!(
-        systems.take_deliveries().await,
-        [
-            "/all booking.confirmed elsewhere",
-            "/all lead.assigned crm",
-            "/all lead.stage_changed elsewhere",
-            "/bookings booking.confirmed elsewhere",
-            "/partner lead.assigned crm",
-            "/site booking.confirmed elsewhere",
-            "/site lead.assigned crm",
-            "/site lead.stage_changed elsewhere",
-        ]
-    );
+    let expected = [
+        "/all booking.confirmed elsewhere",
+        "/all lead.assigned crm",
+        "/all lead.stage_changed elsewhere",
+        "/bookings booking.confirmed elsewhere",
+        "/partner lead.assigned crm",
+        "/site booking.confirmed elsewhere",
+        "/site lead.assigned crm",
+        "/site lead.stage_changed elsewhere",
+    ];
+    assert_eq!(systems.take_deliveries().await, expected);
     // The echo rule applies beside the type filter.
     systems.send(&systems.site, "elsewhere", booking("BR-2")).await;
-    assert_eq!(
-        systems.take_deliveries().await,
-        ["/all booking.confirmed elsewhere", "/partner booking.confirmed elsewhere"]
-    );
+    let expected = ["/all booking.confirmed elsewhere", "/partner booking.confirmed elsewhere"];
+    assert_eq!(systems.take_deliveries().await, expected);
 }
 
 #[tokio::test]
@@ -175,10 +163,8 @@ async fn events_reach_only_subscribers_of_their_tenant() {
         came.iter().map(|webhook| (webhook.path(), webhook.header("x-connect-event"))).collect();
     assert_eq!(heard, [("/zeta", "lead.assigned"), ("/zeta", "lead.stage_changed")]);
     for webhook in &came {
-        assert_eq!(
-            (webhook.header("x-connect-tenant"), &webhook.json()["tenant"]),
-            (zeta.tenant.as_str(), &json!(zeta.tenant))
-        );
+        let expected = (zeta.tenant.as_str(), &json!(zeta.tenant));
+        assert_eq!((webhook.header("x-connect-tenant"), &webhook.json()["tenant"]), expected);
     }
     systems.send(&systems.partner, "elsewhere", event("enquiry.submitted")).await;
     assert!(systems.take_deliveries().await.iter().all(|heard| !heard.starts_with("/zeta")));

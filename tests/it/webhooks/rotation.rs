@@ -66,11 +66,8 @@ async fn both_secrets_sign_during_an_overlap_and_only_the_new_one_afterwards() {
     let third = rotate(&outbound, &subscription, &["--overlap", "1h", "--replace-overlap"]).await;
     let webhook = next(&outbound).await;
     assert_signed(&webhook, &[&third, &second]);
-    assert_eq!(
-        webhook.verify(&subscription.secret),
-        Err(SignatureError::Mismatch),
-        "the first secret is no longer valid"
-    );
+    let expected = Err(SignatureError::Mismatch);
+    assert_eq!(webhook.verify(&subscription.secret), expected, "the first secret is no longer valid");
 
     outbound.world.database.execute("UPDATE subscriptions SET old_secret_until = now()").await;
     assert_signed(&next(&outbound).await, &[&third]);

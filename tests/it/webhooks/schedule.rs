@@ -78,10 +78,8 @@ async fn makes_six_attempts_with_doubling_waits_and_then_dead_letters() {
     assert_stays_dead(&mut outbound, 6).await;
     let letter = outbound.world.queues.take("webhooks.dead").await.expect("a dead letter");
     let notice: serde_json::Value = serde_json::from_slice(&letter.body).expect("JSON");
-    assert_eq!(
-        (&notice["deliveryId"], &notice["reason"]),
-        (&json!(received[0].header("x-connect-delivery")), &json!("status 500"))
-    );
+    let expected = (&json!(received[0].header("x-connect-delivery")), &json!("status 500"));
+    assert_eq!((&notice["deliveryId"], &notice["reason"]), expected);
     let text = String::from_utf8_lossy(&letter.body).into_owned();
     assert!(!text.contains("ana") && !text.contains("not today"), "no personal data: {text}");
 }

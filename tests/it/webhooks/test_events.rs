@@ -11,10 +11,8 @@ async fn a_test_event_reaches_its_subscription_alone_whatever_its_event_types() 
     outbound.subscribe("/other", &[]).await;
 
     let delivery = outbound.world.connectctl.json(&["subscription", "test", &tested.id]).await;
-    assert_eq!(
-        (&delivery["state"], &delivery["eventType"], &delivery["subscriptionId"]),
-        (&json!("delivered"), &json!("webhook.test"), &json!(tested.id))
-    );
+    let expected = (&json!("delivered"), &json!("webhook.test"), &json!(tested.id));
+    assert_eq!((&delivery["state"], &delivery["eventType"], &delivery["subscriptionId"]), expected);
     assert_eq!(delivery["attempts"].as_array().map(Vec::len), Some(1), "{delivery}");
     assert_eq!(delivery["attempts"][0]["status"], 204);
     outbound.open_lead().await;
@@ -26,10 +24,8 @@ async fn a_test_event_reaches_its_subscription_alone_whatever_its_event_types() 
     assert_eq!(webhook.header("x-connect-event"), "webhook.test");
     assert_eq!(webhook.header("x-connect-delivery"), text(&delivery["id"]));
     let body = webhook.json();
-    assert_eq!(
-        (&body["eventId"], &body["eventType"], &body["tenant"]),
-        (&delivery["eventId"], &json!("webhook.test"), &json!(outbound.world.key.tenant))
-    );
+    let expected = (&delivery["eventId"], &json!("webhook.test"), &json!(outbound.world.key.tenant));
+    assert_eq!((&body["eventId"], &body["eventType"], &body["tenant"]), expected);
     assert_eq!(body["payload"], json!({"test": true, "subscriptionId": tested.id}));
     assert_eq!(received[1].header("x-connect-event"), "lead.assigned");
     assert_eq!(outbound.pending_events().await, 0);

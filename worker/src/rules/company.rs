@@ -210,9 +210,7 @@ mod tests {
         world.send("contact.updated", json!({"email": "bob@initech.com", "name": "Bob"}), json!({}));
         let bob = identify(&mut world, json!({"email": "bob@initech.com"}));
         assert_eq!(world.client(bob).name, "bob@initech.com");
-        assert_eq!(
-            entry(&world, account, "bob@initech.com"),
-            Some((Some("Bob".to_owned()), None, Some(bob)))
-        );
+        let expected = Some((Some("Bob".to_owned()), None, Some(bob)));
+        assert_eq!(entry(&world, account, "bob@initech.com"), expected);
     }
 }

@@ -176,15 +176,11 @@ mod tests {
     fn a_line_says_what_came_and_whether_it_verifies() {
         let line = "2026-01-01T00:00:00.000Z lead.assigned for demo, delivery 0195f0c2: ";
         assert_eq!(text(Ok(()), false), format!("{line}verified\n"));
-        assert_eq!(
-            text(Ok(()), true),
-            format!("{line}verified\n{{\n  \"eventType\": \"lead.assigned\"\n}}\n")
-        );
+        let expected = format!("{line}verified\n{{\n  \"eventType\": \"lead.assigned\"\n}}\n");
+        assert_eq!(text(Ok(()), true), expected);
         for verbose in [false, true] {
-            assert_eq!(
-                text(Err(SignatureError::Mismatch), verbose),
-                format!("{line}NOT VERIFIED: mismatch\n")
-            );
+            let expected = format!("{line}NOT VERIFIED: mismatch\n");
+            assert_eq!(text(Err(SignatureError::Mismatch), verbose), expected);
         }
     }
 }

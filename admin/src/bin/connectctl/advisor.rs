@@ -274,14 +274,10 @@ mod tests {
         let expected = json!({"action": "booking-confirm", "tenant": "a", "lead": "1", "bookingRef": "B",
                               "amount": "1234.50", "currency": "INR", "creditUsed": "5"});
         assert_eq!(body(LINES[9]), expected);
-        assert_eq!(
-            body(LINES[1]),
-            json!({"action": "open-lead", "tenant": "a", "client": "1", "noTrip": false})
-        );
-        assert_eq!(
-            body("booking-cancel --tenant a --booking-ref B"),
-            json!({"action": "booking-cancel", "tenant": "a", "bookingRef": "B"})
-        );
+        let expected = json!({"action": "open-lead", "tenant": "a", "client": "1", "noTrip": false});
+        assert_eq!(body(LINES[1]), expected);
+        let expected = json!({"action": "booking-cancel", "tenant": "a", "bookingRef": "B"});
+        assert_eq!(body("booking-cancel --tenant a --booking-ref B"), expected);
     }
 
     #[test]

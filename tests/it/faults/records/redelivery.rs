@@ -51,10 +51,8 @@ async fn a_redelivered_write_gets_its_original_response_and_is_applied_once() {
         let shown = record(&response, status);
         assert_eq!(response.header("idempotent-replayed"), "", "its caller sent it once: {request:?}");
         if let Some(applied) = shown.get("itineraryApplied") {
-            assert_eq!(
-                (applied, &shown["itineraryNotAppliedReason"]),
-                (&json!(false), &json!("advisor_working"))
-            );
+            let expected = (&json!(false), &json!("advisor_working"));
+            assert_eq!((applied, &shown["itineraryNotAppliedReason"]), expected);
         } else if request.method == "PATCH" {
             let target = request.target.strip_prefix(&records_target("")).expect("a records route");
             assert_eq!(data(&get(&world, target).await, 200), shown);

@@ -55,14 +55,10 @@ async fn lists_every_queue_with_its_depth_consumers_and_dead_letters() {
     let listed = world.connectctl.list(&["queue", "list"]).await;
     let names = ["events", "events.dead", "records", "records.dead", "crm", "crm.dead", "webhooks.dead"];
     assert_eq!(listed.iter().map(|queue| queue["name"].clone()).collect::<Vec<_>>(), names.map(Value::from));
-    assert_eq!(
-        find(&listed, "events"),
-        &json!({"name": "events", "depth": 0, "consumers": 2, "dead": 3, "oldest": null})
-    );
-    assert_eq!(
-        find(&listed, "events.dead"),
-        &json!({"name": "events.dead", "depth": 3, "consumers": 0, "dead": null, "oldest": null})
-    );
+    let expected = &json!({"name": "events", "depth": 0, "consumers": 2, "dead": 3, "oldest": null});
+    assert_eq!(find(&listed, "events"), expected);
+    let expected = &json!({"name": "events.dead", "depth": 3, "consumers": 0, "dead": null, "oldest": null});
+    assert_eq!(find(&listed, "events.dead"), expected);
     assert_eq!(
         find(&listed, "webhooks.dead"),
         &json!({"name": "webhooks.dead", "depth": 1, "consumers": 0, "dead": null, "oldest": null})
@@ -97,10 +93,8 @@ async fn a_wrong_prefix_is_reported_and_creates_no_queues() {
     let prefix = format!("{}x", world.queues.prefix());
     let connectctl = world.connectctl.clone().and("CONNECT_QUEUE_PREFIX", &prefix);
     let listed = connectctl.list(&["queue", "list"]).await;
-    assert_eq!(
-        find(&listed, "events"),
-        &json!({"name": "events", "depth": null, "consumers": null, "dead": null, "oldest": null})
-    );
+    let expected = &json!({"name": "events", "depth": null, "consumers": null, "dead": null, "oldest": null});
+    assert_eq!(find(&listed, "events"), expected);
     for command in [
         ["show", "events", "--dead"].as_slice(),
         &["requeue", "crm", "--dead"],
@@ -216,12 +210,10 @@ async fn explains_the_dead_letters_of_each_queue() {
         assert!(!shown.iter().any(|letter| letter.to_string().contains("ana@")), "{shown:?}");
         shown.iter().map(|letter| text(&letter["why"]).to_owned()).collect()
     };
-    assert_eq!(
-        whys("crm").await,
-        [
-            "cannot be parsed as an action, failed with an internal error, or has no MAC although CONNECT_CRM_UNSIGNED is refuse"
-        ]
-    );
+    let expected = [
+        "cannot be parsed as an action, failed with an internal error, or has no MAC although CONNECT_CRM_UNSIGNED is refuse",
+    ];
+    assert_eq!(whys("crm").await, expected);
     let of_records = [
         "its metadata cannot be parsed",
         "delivered too often without an ack: its consumers disconnected each time",

@@ -54,10 +54,8 @@ async fn a_requeued_message_keeps_its_metadata_and_has_no_reply_queue() {
     world.connectctl.json(&["queue", "show", "events", "--dead"]).await;
     world.connectctl.json(&["queue", "requeue", "events", "--dead"]).await;
     let back = world.queues.take("events").await.expect("the message");
-    assert_eq!(
-        (back.headers(), back.delivery_count()),
-        (["traceparent", "x-connect-mac", "x-connect-meta"].map(str::to_owned).to_vec(), 0)
-    );
+    let expected = (["traceparent", "x-connect-mac", "x-connect-meta"].map(str::to_owned).to_vec(), 0);
+    assert_eq!((back.headers(), back.delivery_count()), expected);
     assert_eq!((back.id().as_deref(), back.wants_reply(), back.is_persistent()), (Some("m-1"), false, true));
     assert_eq!((back.body, world.queues.depth("events.dead").await), (b"x".to_vec(), 0));
 }

@@ -111,10 +111,8 @@ fn a_proposal_is_sent_viewed_and_sent_again() {
     let versions = fixture.versions();
     let done = fixture.act(send()).unwrap();
     assert!(fixture.versions().iter().zip(versions).all(|(now, before)| *now > before));
-    assert_eq!(
-        (fixture.status(), fixture.proposal().sent_at),
-        (ProposalStatus::Sent, Some(fixture.world.now))
-    );
+    let expected = (ProposalStatus::Sent, Some(fixture.world.now));
+    assert_eq!((fixture.status(), fixture.proposal().sent_at), expected);
     let facts = json!({
         "leadId": fixture.lead, "tripId": done.trip_id, "clientId": done.client_id, "enquiryNumber": "ENQ-2026-000001",
         "proposalId": done.proposal_id, "title": "Goa", "proposalUrl": "https://proposals.example/1",
@@ -124,10 +122,8 @@ fn a_proposal_is_sent_viewed_and_sent_again() {
 
     fixture.world.now += chrono::TimeDelta::hours(1);
     fixture.act(json!({"action": "proposal-view"})).unwrap();
-    assert_eq!(
-        (fixture.status(), fixture.proposal().viewed_at),
-        (ProposalStatus::Viewed, Some(fixture.world.now))
-    );
+    let expected = (ProposalStatus::Viewed, Some(fixture.world.now));
+    assert_eq!((fixture.status(), fixture.proposal().viewed_at), expected);
     let mut viewed = facts;
     viewed["viewedAt"] = json!("2026-05-01T13:00:00.000Z");
     assert_eq!(fixture.emitted(), [(OutboundType::ProposalViewed, viewed)]);
@@ -180,10 +176,8 @@ fn a_booking_is_cancelled_once_and_the_stage_does_not_change() {
     let done = fixture.act(body.clone()).unwrap();
     assert_eq!((done.lead_id, done.stage), (fixture.lead, Stage::TripBooked));
     assert_eq!(done.booking_ref.as_deref(), Some("BR-1"));
-    assert_eq!(
-        fixture.state().invoices.get(&"BR-1".to_owned()).unwrap().cancelled_at,
-        Some(fixture.world.now)
-    );
+    let expected = Some(fixture.world.now);
+    assert_eq!(fixture.state().invoices.get(&"BR-1".to_owned()).unwrap().cancelled_at, expected);
     let expected = json!({
         "leadId": fixture.lead, "tripId": done.trip_id, "clientId": done.client_id, "enquiryNumber": "ENQ-2026-000001",
         "bookingRef": "BR-1", "reason": "illness",

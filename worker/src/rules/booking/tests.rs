@@ -121,10 +121,8 @@ fn completed_with_a_reference_makes_an_invoice_and_confirms_the_booking() {
     assert_eq!((invoice.credit_state, invoice.balance_due), (CreditState::Pending, Money(0)));
     let confirmed = world.state.outbox.last().unwrap();
     assert_eq!(confirmed.event_type, OutboundType::BookingConfirmed);
-    assert_eq!(
-        (confirmed.key_prefix.as_deref(), confirmed.origin.as_str()),
-        (Some("ck_test"), "partner-site")
-    );
+    let expected = (Some("ck_test"), "partner-site");
+    assert_eq!((confirmed.key_prefix.as_deref(), confirmed.origin.as_str()), expected);
     let expected = json!({
         "leadId": opened.lead_id, "tripId": opened.trip_id, "clientId": opened.client_id,
         "enquiryNumber": "ENQ-2026-000001", "externalId": "p-1",

@@ -89,10 +89,8 @@ fn a_budget_in_free_text_is_stored_verbatim_as_notes() {
 #[test]
 fn a_budget_figure_needs_its_currency_and_excludes_notes() {
     let stated = json!({"budget": {"amount": 1500.5, "currency": "INR", "notes": null}});
-    assert_eq!(
-        read_brief(&json!({"budget": {"amount": 1500.5, "currency": "INR"}})),
-        (stated.clone(), vec![])
-    );
+    let expected = (stated.clone(), vec![]);
+    assert_eq!(read_brief(&json!({"budget": {"amount": 1500.5, "currency": "INR"}})), expected);
     assert_eq!(read_brief(&stated), (stated.clone(), vec![]));
     for sent in [
         json!(1500),

@@ -71,11 +71,8 @@ fn timeline_only_events_upsert_their_contact_and_change_no_lead() {
         let lead = world.lead(opened.lead_id.unwrap()).clone();
         let result =
             world.send(kind, json!({"email": "ana@example.com", "name": "Ana"}), json!({"leadId": "x"}));
-        assert_eq!(
-            (result.client_id, result.lead_id, result.trip_id),
-            (opened.client_id, None, None),
-            "{kind}"
-        );
+        let expected = (opened.client_id, None, None);
+        assert_eq!((result.client_id, result.lead_id, result.trip_id), expected, "{kind}");
         assert_eq!(world.client(result.client_id.unwrap()).name, "Ana", "{kind}");
         assert_eq!(format!("{:?}", world.lead(lead.id)), format!("{lead:?}"), "{kind}");
         assert_eq!(world.state.leads.keys().count(), 1, "{kind}");
@@ -91,9 +88,7 @@ fn contact_updated_patches_name_and_phone_and_nothing_else() {
     assert_eq!(world.send("contact.updated", actor, json!({})).client_id, Some(ana));
     let client = world.client(ana);
     assert_eq!((client.name.as_str(), client.external_id.as_deref()), ("Ana B", None));
-    assert_eq!(
-        (client.phone.as_ref().unwrap().as_str(), client.email.as_ref().unwrap().as_str()),
-        ("12", "ana@example.com")
-    );
+    let expected = ("12", "ana@example.com");
+    assert_eq!((client.phone.as_ref().unwrap().as_str(), client.email.as_ref().unwrap().as_str()), expected);
     assert_eq!(world.state.timeline.len(), 2);
 }

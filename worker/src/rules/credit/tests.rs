@@ -25,10 +25,8 @@ fn credit_taken_in_full_is_confirmed_for_the_invoices_client_and_nothing_is_due(
     let booked = world.booking("BR-1", 200);
     let clients = world.state.clients().keys().count();
     let result = apply(&mut world, json!({"bookingRef": " BR-1 ", "appliedRupees": 200}));
-    assert_eq!(
-        (result.client_id, result.lead_id, result.trip_id),
-        (booked.client_id, booked.lead_id, booked.trip_id)
-    );
+    let expected = (booked.client_id, booked.lead_id, booked.trip_id);
+    assert_eq!((result.client_id, result.lead_id, result.trip_id), expected);
     let invoice = world.state.invoices.get(&"BR-1".to_owned()).unwrap();
     assert_eq!((invoice.credit_applied, invoice.credit_state), (Some(Money(20_000)), CreditState::Confirmed));
     assert_eq!((invoice.balance_due, shortfalls(&world)), (Money(0), 0));
@@ -95,10 +93,8 @@ fn without_an_invoice_fails_with_booking_not_found_and_changes_nothing() {
         json!({"tripId": "nonsense", "appliedRupees": 1}),
     ] {
         let result = apply(&mut world, payload);
-        assert_eq!(
-            (result.status, result.error.as_deref()),
-            (EventStatus::Failed, Some("booking_not_found"))
-        );
+        let expected = (EventStatus::Failed, Some("booking_not_found"));
+        assert_eq!((result.status, result.error.as_deref()), expected);
         assert_eq!((result.client_id, result.lead_id), (None, None));
     }
     assert_eq!(world.snapshot(), before);
@@ -147,10 +143,8 @@ fn without_a_valid_as_of_nothing_is_updated() {
         json!({"availablePaise": 1, "asOf": "9999-12-31T23:59:59Z"}),
     ] {
         let result = update(&mut world, payload);
-        assert_eq!(
-            (result.status, &result.warnings[..]),
-            (EventStatus::Accepted, &["credit_field_rejected:asOf".into()][..])
-        );
+        let expected = (EventStatus::Accepted, &["credit_field_rejected:asOf".into()][..]);
+        assert_eq!((result.status, &result.warnings[..]), expected);
     }
     assert!(world.state.credits.values().next().is_none());
     let a_day_ahead = update(&mut world, json!({"availablePaise": 1, "asOf": "2026-05-02T12:00:00Z"}));

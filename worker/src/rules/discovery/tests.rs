@@ -83,10 +83,8 @@ fn fields_merge_one_by_one_null_keeps_and_empty_text_clears_them() {
         "profilePatch": {"styleDefaults": {"y": 2}}});
     let result = send(&mut world, payload);
     assert_eq!(stored(&world, &result), json!({"pax": 3, "tripNotes": "sea"}));
-    assert_eq!(
-        profile(&world, &result),
-        (json!({"constraints": "a", "styleDefaults": {"y": 2}}), Some("A".to_owned()))
-    );
+    let expected = (json!({"constraints": "a", "styleDefaults": {"y": 2}}), Some("A".to_owned()));
+    assert_eq!(profile(&world, &result), expected);
     assert!(result.warnings.is_empty());
     let emptied = send(&mut world, json!({"discovery": {"tripNotes": ""}, "essence": ""}));
     assert_eq!(stored(&world, &emptied), json!({"pax": 3, "tripNotes": ""}));

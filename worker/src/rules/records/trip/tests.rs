@@ -100,10 +100,8 @@ fn whether_an_itinerary_is_applied_depends_on_the_proposal_then_on_the_stage() {
             assert_eq!(world.state.itineraries.values().count(), usize::from(expected.is_none()), "{case}");
             assert_eq!(trip["title"], "New", "the rest is kept: {case}");
             let told = &world.state.inbox[0].changes.as_ref().unwrap()["itinerary"];
-            assert_eq!(
-                (&told["applied"], told.get("reason").and_then(Value::as_str)),
-                (&json!(expected.is_none()), reason)
-            );
+            let wanted = (&json!(expected.is_none()), reason);
+            assert_eq!((&told["applied"], told.get("reason").and_then(Value::as_str)), wanted);
         }
     }
 }
