@@ -13,18 +13,12 @@ pub(crate) fn valid() -> Vec<u8> {
     batch(&[event("contact.identified").email("ana@example.com")])
 }
 
-/// Checks that the response is the one that all authentication failures share.
+/// Checks for the one response that all authentication failures share, or the one to a valid signature without the tenant or scope (403).
 #[track_caller]
-fn assert_unauthorized(response: &HttpResponse, why: &str) {
-    assert_eq!(response.status, 401, "{why}: {response:?}");
-    assert_eq!(response.assert_error(401, "unauthorized"), "Invalid Connect credentials", "{why}");
-}
-
-/// Checks that the response is the one to a valid signature without the tenant or scope.
-#[track_caller]
-fn assert_forbidden(response: &HttpResponse, why: &str) {
-    assert_eq!(response.status, 403, "{why}: {response:?}");
-    assert_eq!(response.assert_error(403, "forbidden"), "Invalid Connect credentials", "{why}");
+pub(crate) fn assert_refused(status: u16, response: &HttpResponse, why: &str) {
+    let code = if status == 401 { "unauthorized" } else { "forbidden" };
+    assert_eq!(response.status, status, "{why}: {response:?}");
+    assert_eq!(response.assert_error(status, code), "Invalid Connect credentials", "{why}");
 }
 
 #[tokio::test]
@@ -43,7 +37,7 @@ async fn rejects_a_malformed_key_or_tenant() {
     for (header, value) in unreadable {
         let request = world.key.events(valid()).replacing(header, value);
         let why = format!("{header}: {}", String::from_utf8_lossy(value));
-        assert_unauthorized(&world.http().send(&request).await, &why);
+        assert_refused(401, &world.http().send(&request).await, &why);
     }
 }
 
@@ -79,7 +73,7 @@ async fn rejects_a_malformed_signature() {
     ];
     for signature in malformed {
         let broken = request.clone().replacing("x-connect-signature", &signature);
-        assert_unauthorized(&world.http().send(&broken).await, &signature);
+        assert_refused(401, &world.http().send(&broken).await, &signature);
     }
     // None of them has used the signature up.
     assert_eq!(world.http().send(&request).await.status, 200);
@@ -98,7 +92,7 @@ async fn all_failures_get_the_same_response() {
         http.send(&request.clone().with_body("{}")).await,
     ];
     for failure in &failures {
-        assert_unauthorized(failure, "one of them");
+        assert_refused(401, failure, "one of them");
         assert_eq!(failure.body, failures[0].body);
         let names = |response: &tests::HttpResponse| response.headers.keys().cloned().collect::<Vec<_>>();
         assert_eq!(names(failure), names(&failures[0]));
@@ -141,7 +135,7 @@ async fn every_ingest_rejects_a_revoked_key_within_a_second() {
     until_every_ingest_responds(&world, &world.key, 200, Instant::now()).await;
     world.connectctl.json(&["key", "revoke", &world.key.prefix]).await;
     let refusal = until_every_ingest_responds(&world, &world.key, 401, Instant::now()).await;
-    assert_unauthorized(&refusal, "revoked");
+    assert_refused(401, &refusal, "revoked");
 }
 
 #[tokio::test]
@@ -150,7 +144,7 @@ async fn every_ingest_rejects_a_removed_scope_within_a_second() {
     until_every_ingest_responds(&world, &world.key, 200, Instant::now()).await;
     world.connectctl.json(&["key", "scopes", &world.key.prefix, "--set", "clients:read"]).await;
     let refusal = until_every_ingest_responds(&world, &world.key, 403, Instant::now()).await;
-    assert_forbidden(&refusal, "without the scope");
+    assert_refused(403, &refusal, "without the scope");
     world.connectctl.json(&["key", "scopes", &world.key.prefix, "--set", "events:ingest"]).await;
     until_every_ingest_responds(&world, &world.key, 200, Instant::now()).await;
 }
@@ -178,7 +172,7 @@ async fn accepts_hex_of_any_case_and_rejects_its_replay_in_another() {
     let mixed: String =
         mac.chars().enumerate().map(|(i, c)| if i % 2 == 0 { c.to_ascii_uppercase() } else { c }).collect();
     for mac in [mac, &mixed] {
-        assert_unauthorized(&world.http().send(&respelled(mac)).await, mac);
+        assert_refused(401, &world.http().send(&respelled(mac)).await, mac);
     }
 }
 
@@ -190,7 +184,7 @@ async fn accepts_exactly_one_of_twenty_identical_concurrent_requests() {
     let responses = join_all(clients.map(|http| http.send(&request))).await;
     assert_eq!(responses.iter().filter(|response| response.status == 200).count(), 1);
     for refused in responses.iter().filter(|response| response.status != 200) {
-        assert_unauthorized(refused, "one of nineteen");
+        assert_refused(401, refused, "one of nineteen");
     }
     assert_eq!(world.database.count("SELECT count(*) FROM timeline").await, 1);
 }
@@ -202,7 +196,7 @@ async fn a_restarted_ingest_rejects_signatures_used_before() {
     assert_eq!(world.http().send(&request).await.status, 200);
     world.ingests.clear();
     world.add_ingest().await;
-    assert_unauthorized(&world.http().send(&request).await, "used before the restart");
+    assert_refused(401, &world.http().send(&request).await, "used before the restart");
 }
 
 #[tokio::test]
@@ -211,7 +205,7 @@ async fn accepts_a_signature_of_any_fresh_timestamp_once() {
     for ahead in (-290..=290).step_by(29) {
         let request = world.key.events_at(tests::now() + ahead, valid());
         assert_eq!(world.http().send(&request).await.status, 200, "{ahead} s");
-        assert_unauthorized(&world.http().send(&request).await, &format!("{ahead} s, again"));
+        assert_refused(401, &world.http().send(&request).await, &format!("{ahead} s, again"));
     }
 }
 
@@ -220,7 +214,7 @@ async fn a_missing_scope_does_not_use_up_the_signature() {
     let world = World::shared().await;
     let key = world.add_key("clients:read,clients:write,leads:read,leads:write,credit:write").await;
     let request = key.events(valid());
-    assert_forbidden(&world.http().send(&request).await, "no scope");
+    assert_refused(403, &world.http().send(&request).await, "no scope");
     world.connectctl.json(&["key", "scopes", &key.prefix, "--set", "events:ingest"]).await;
     until_equal("the scope counts", 200, async || world.http().send(&request).await.status).await;
 }
@@ -264,15 +258,17 @@ async fn stores_for_the_keys_tenant_whatever_the_case_of_the_header() {
 async fn accepts_timestamps_up_to_five_minutes_old_or_ahead() {
     let world = World::shared().await;
     let http = world.http();
-    assert_unauthorized(&http.send(&world.key.events_at(now() - 301, valid())).await, "too old");
-    assert_unauthorized(&http.send(&world.key.events_at(now() + 310, valid())).await, "too far ahead");
-    assert_unauthorized(&http.send(&world.key.events_at(0, valid())).await, "of 1970");
-    assert_unauthorized(&http.send(&world.key.events_at(now() * 1000, valid())).await, "in milliseconds");
+    assert_refused(401, &http.send(&world.key.events_at(now() - 301, valid())).await, "too old");
+    assert_refused(401, &http.send(&world.key.events_at(now() + 310, valid())).await, "too far ahead");
+    assert_refused(401, &http.send(&world.key.events_at(0, valid())).await, "of 1970");
+    assert_refused(401, &http.send(&world.key.events_at(now() * 1000, valid())).await, "in milliseconds");
     // Less than 300 s, because time passes while the request is under way.
     assert_eq!(http.send(&world.key.events_at(now() - 295, valid())).await.status, 200);
     assert_eq!(http.send(&world.key.events_at(now() + 300, valid())).await.status, 200);
 }
 
+/// The cost of a refusal does not reveal which keys exist (D1): before the first refusal of a prefix the database is asked whether it has a
+/// newer key, whatever the reason.
 #[tokio::test]
 async fn the_first_refusal_of_any_key_costs_a_question() {
     let mut world = World::with().ingests(0).start().await;
@@ -296,7 +292,7 @@ async fn the_first_refusal_of_any_key_costs_a_question() {
         ("a revoked key", revoked.events(valid())),
     ] {
         recorder.take("ingest_keys");
-        assert_unauthorized(&world.http().send(&refused).await, why);
+        assert_refused(401, &world.http().send(&refused).await, why);
         // Others are asked now and then, far less often than the requests of this test arrive.
         let asked = recorder.take("ingest_keys").concat();
         assert!(asked.iter().any(|name| name == "key_revision.read"), "{why}: {asked:?}");

@@ -3,19 +3,13 @@
 
 use super::routes::{Route, events_route, every_route, every_write};
 use super::{new_lead, patch_request, post_request, record, records_target};
+use crate::auth::assert_refused;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tests::raw::{exchange, head};
-use tests::{ApiKey, HttpRequest, HttpResponse, World, now, until_equal};
+use tests::{ApiKey, HttpRequest, World, now, until_equal};
 
 const HEADERS: [&str; 3] = ["x-connect-key", "x-connect-tenant", "x-connect-signature"];
-
-#[track_caller]
-fn assert_refused(response: &HttpResponse, status: u16, why: &str) {
-    let code = if status == 401 { "unauthorized" } else { "forbidden" };
-    assert_eq!(response.status, status, "{why}: {response:?}");
-    assert_eq!(response.assert_error(status, code), "Invalid Connect credentials", "{why}");
-}
 
 /// The number of clients and leads, and the newest versions.
 async fn written(world: &World) -> Vec<Value> {
@@ -92,7 +86,7 @@ async fn invalid_credentials_get_401_on_every_route_and_use_up_nothing() {
         let (before, right) = (written(&world).await, route.signed(&world.key));
         for (why, request) in invalid_requests(&world, &route, &right) {
             let why = format!("{} {}: {why}", route.method, route.path);
-            assert_refused(&world.http().send(&request).await, 401, &why);
+            assert_refused(401, &world.http().send(&request).await, &why);
         }
         assert_eq!(written(&world).await, before, "{route:?}");
         let passed = world.http().send(&right).await;
@@ -112,7 +106,7 @@ async fn another_tenant_in_the_header_gets_403_on_every_route_and_uses_up_nothin
         for status in [route.success(), 401] {
             for tenant in ["zeta", "nobody", "acme2"] {
                 let elsewhere = right.clone().replacing("x-connect-tenant", tests::slug(tenant));
-                assert_refused(&world.http().send(&elsewhere).await, 403, &format!("{route:?} of {tenant}"));
+                assert_refused(403, &world.http().send(&elsewhere).await, &format!("{route:?} of {tenant}"));
             }
             let again = right.clone().replacing("x-connect-tenant", &name);
             let sent = if status == 401 { again.replacing("idempotency-key", "another") } else { again };
@@ -130,14 +124,14 @@ async fn every_route_uses_up_the_signature_even_when_it_refuses() {
         let request = route.signed(&world.key);
         assert_eq!(world.http().send(&request).await.status, route.success(), "{route:?}");
         let again = request.clone().replacing("idempotency-key", "another");
-        assert_refused(&world.http().send(&again).await, 401, &format!("{route:?} again"));
+        assert_refused(401, &world.http().send(&again).await, &format!("{route:?} again"));
     }
     for route in every_write(&lead).into_iter().chain([events_route()]) {
         let invalid = Route { body: "{".to_owned(), ..route };
         let request = invalid.signed(&world.key);
         world.http().send(&request).await.assert_error(400, "invalid_request");
         let again = request.replacing("idempotency-key", "another");
-        assert_refused(&world.http().send(&again).await, 401, &format!("{invalid:?} again"));
+        assert_refused(401, &world.http().send(&again).await, &format!("{invalid:?} again"));
     }
 }
 
@@ -158,7 +152,7 @@ async fn credentials_and_scopes_are_checked_before_idempotency_key_condition_and
             ("without the scope", right, 403),
             ("of another tenant", elsewhere(wrong(invalid.signed(&world.key))), 403),
         ] {
-            assert_refused(&world.http().send(&request).await, status, &format!("{why}: {invalid:?}"));
+            assert_refused(status, &world.http().send(&request).await, &format!("{why}: {invalid:?}"));
         }
         assert_eq!(world.http().send(&wrong(invalid.signed(&world.key))).await.status, 400);
     }
@@ -181,14 +175,9 @@ async fn a_revoked_or_expired_key_gets_401_on_every_route() {
         })
         .await;
         for route in all_routes(&lead) {
-            assert_refused(&world.http().send(&route.signed(&key)).await, 401, &format!("{route:?}"));
+            assert_refused(401, &world.http().send(&route.signed(&key)).await, &format!("{route:?}"));
         }
     }
-}
-
-#[track_caller]
-fn assert_unauthorized(response: &HttpResponse) {
-    assert_eq!(response.assert_error(401, "unauthorized"), "Invalid Connect credentials");
 }
 
 #[tokio::test]
@@ -203,7 +192,7 @@ async fn an_error_response_uses_up_the_signature() {
     ] {
         let status = world.http().send(&request).await.status;
         assert!(status == 400 || status == 404, "{status}");
-        assert_unauthorized(&world.http().send(&request).await);
+        assert_refused(401, &world.http().send(&request).await, "used before");
     }
 }
 
@@ -218,8 +207,8 @@ async fn a_replayed_post_gets_its_response_with_its_key_and_401_with_another() {
         assert_eq!((again.status, again.header("idempotent-replayed")), (201, "true"));
         assert_eq!(again.body, first.body);
         let other_key = request.clone().replacing("idempotency-key", "k-2");
-        assert_unauthorized(&http.send(&other_key).await);
-        assert_unauthorized(&http.send(&request.clone().without("idempotency-key")).await);
+        assert_refused(401, &http.send(&other_key).await, "used before");
+        assert_refused(401, &http.send(&request.clone().without("idempotency-key")).await, "used before");
     }
     assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 1);
 }
@@ -235,7 +224,9 @@ async fn one_idempotency_key_succeeds_for_concurrent_copies_of_one_signature() {
     let responses = join_all(requests.iter().zip(ingests).map(|(request, http)| http.send(request))).await;
     let passed = responses.iter().filter(|response| response.status == 201).count();
     assert_eq!(passed, 4, "those of one key");
-    responses.iter().filter(|response| response.status != 201).for_each(assert_unauthorized);
+    for refused in responses.iter().filter(|response| response.status != 201) {
+        assert_refused(401, refused, "of another key");
+    }
     assert_eq!(world.pipeline(&[]).await.len(), 1);
 }
 

@@ -183,10 +183,6 @@ impl OutboundWorld {
 
     /// Waits until a metric of the first dispatcher has that value.
     async fn until_metric(&self, name: &str, labels: &[(&str, &str)], value: f64) {
-        eventually(&format!("{name}{labels:?} is {value}"), MAX_WAIT, async || {
-            let found = self.world.dispatchers[0].metrics().await.sum(name, labels);
-            if (found - value).abs() < f64::EPSILON { Ok(()) } else { Err(found.to_string()) }
-        })
-        .await;
+        self.world.dispatchers[0].until_sum(name, labels, value).await;
     }
 }
