@@ -1,6 +1,5 @@
 //! The programs under test, built from the sources as they are now.
 
-use crate::environment::variable;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -60,4 +59,10 @@ fn build() -> PathBuf {
     let status = command.status().expect("cargo runs");
     assert!(status.success(), "the programs don't build");
     programs
+}
+
+/// A variable that is set.
+#[expect(clippy::disallowed_methods, reason = "these are no settings of a program")]
+pub(crate) fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }

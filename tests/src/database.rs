@@ -1,17 +1,15 @@
 //! A database for each test: a clone of one that was migrated and seeded once.
 
-use crate::command_output::CommandOutput;
-use crate::connectctl::Connectctl;
+use crate::connectctl::{CommandOutput, Connectctl};
 use crate::dedicated_servers::Postgres;
-use crate::duration;
 use crate::eventually::{until, until_equal};
 use crate::key::ApiKey;
 use crate::queues::Queues;
 use crate::roles::{ROLE_PREFIX, create_logins};
-use crate::services;
 use crate::threads::{lock, runtime};
 use crate::url::with_database;
 use crate::world::{self, seed};
+use crate::{duration, services};
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::path::Path;

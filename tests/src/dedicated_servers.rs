@@ -1,14 +1,12 @@
 //! Servers that only one test uses, so that it can stop and start them.
 
-mod backup;
 mod cluster;
-mod disk;
 mod encrypted;
+mod faults;
 mod pooler;
-mod processes;
 
 pub use cluster::{BrokerCluster, ClusterQueue};
-pub use disk::SmallDisk;
+pub use faults::SmallDisk;
 pub use pooler::Pooler;
 
 use crate::services;

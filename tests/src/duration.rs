@@ -1,6 +1,6 @@
 //! How long tests take, for the list of the slowest that `make test` prints.
 
-use crate::environment::variable;
+use crate::binaries::variable;
 use std::fs::File;
 use std::io::Write as _;
 use std::time::Instant;

@@ -5,11 +5,9 @@
 //! never on the crates of the programs.
 
 mod binaries;
-mod command_output;
 mod connectctl;
 mod database;
 mod duration;
-mod environment;
 mod eventually;
 mod http;
 mod key;
@@ -35,8 +33,7 @@ pub mod receiver;
 pub mod roles;
 pub mod torture;
 
-pub use command_output::CommandOutput;
-pub use connectctl::{Connectctl, words};
+pub use connectctl::{CommandOutput, Connectctl, words};
 pub use database::TestDatabase;
 pub use event::{Event, batch, event};
 pub use eventually::{MAX_WAIT, eventually, until, until_equal};

@@ -1,6 +1,5 @@
 //! A parser of `/metrics`, and a real Prometheus.
 
-mod rule_durations;
 mod server;
 
 pub use server::{CONSOLE_JOB, JOBS, Prometheus, Series};

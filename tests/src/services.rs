@@ -3,10 +3,9 @@
 //! `DATABASE_URL` and `AMQP_URL` name them. When they aren't set, private ones are started, and stopped when this
 //! process ends.
 
-use crate::binaries;
-use crate::duration;
-use crate::environment::variable;
+use crate::binaries::variable;
 use crate::threads::when_this_process_ends;
+use crate::{binaries, duration};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;

@@ -1,7 +1,7 @@
 //! A PgBouncer between the programs and Postgres.
 
 use super::Postgres;
-use crate::environment::variable;
+use crate::binaries::variable;
 use crate::eventually::{MAX_WAIT, eventually};
 use crate::roles::login;
 use crate::services;

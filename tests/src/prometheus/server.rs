@@ -1,6 +1,5 @@
 //! A real Prometheus as a child process.
 
-use super::rule_durations;
 use crate::binaries::root;
 use crate::eventually::{MAX_WAIT, eventually, until};
 use crate::http::{HttpClient, HttpRequest};
@@ -185,8 +184,7 @@ fn write_config(directory: &Path) {
         let path = file.expect("a file of rules").path();
         let text = std::fs::read_to_string(&path).expect("rules");
         let copy = rules.join(path.file_name().expect("a file's name"));
-        std::fs::write(copy, rule_durations::divide_durations(&text, RULE_SPEED_UP))
-            .expect("a copy of the rules");
+        std::fs::write(copy, divide_durations(&text, RULE_SPEED_UP)).expect("a copy of the rules");
     }
     let job = |job: &&str| {
         let path = directory.join(format!("{job}.json"));
@@ -209,4 +207,33 @@ fn escape(text: &str) -> String {
         other => format!("%{other:02X}"),
     });
     escaped.collect()
+}
+
+/// Seconds of a unit.
+const UNITS: [(&str, u64); 4] = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
+
+/// The rules with every duration divided: `for`, ranges, offsets, and also durations in comments and texts.
+pub(super) fn divide_durations(rules: &str, divisor: u64) -> String {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':' | '.');
+    let mut divided = String::with_capacity(rules.len());
+    let mut rest = rules;
+    while !rest.is_empty() {
+        let word = &rest[..rest.find(|c| !is_word(c)).unwrap_or(rest.len())];
+        match milliseconds(word) {
+            Some(length) => divided.push_str(&format!("{}ms", length / divisor)),
+            None => divided.push_str(word),
+        }
+        rest = &rest[word.len()..];
+        let between = rest.find(is_word).unwrap_or(rest.len());
+        divided.push_str(&rest[..between]);
+        rest = &rest[between..];
+    }
+    divided
+}
+
+/// The length of a duration such as `5m`.
+fn milliseconds(word: &str) -> Option<u64> {
+    let (unit, seconds) = UNITS.into_iter().find(|(unit, _)| word.ends_with(unit))?;
+    let count: u64 = word.strip_suffix(unit)?.parse().ok()?;
+    Some(count * seconds * 1_000)
 }

@@ -4,14 +4,12 @@
 //! own thread.
 
 mod authority;
-mod behavior;
 mod received;
 mod serve;
 mod wire;
 
 pub use authority::{Authority, Certificate};
-pub use behavior::Behavior;
-pub use received::ReceivedRequest;
+pub use received::{Behavior, ReceivedRequest};
 
 use crate::{MAX_WAIT, threads};
 use serve::{ConnectionMode, SharedState};

@@ -1,7 +1,6 @@
 //! Accepting connections and serving their requests.
 
-use super::behavior::Behavior;
-use super::received::ReceivedRequest;
+use super::received::{Behavior, ReceivedRequest};
 use super::wire::{self, Socket};
 use crate::threads::lock;
 use bytes::BytesMut;

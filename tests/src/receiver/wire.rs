@@ -1,6 +1,6 @@
 //! HTTP/1.1 byte by byte.
 
-use super::behavior::Behavior;
+use super::received::Behavior;
 use bytes::{Bytes, BytesMut};
 use std::io;
 use std::time::Duration;

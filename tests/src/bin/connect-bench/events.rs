@@ -2,9 +2,9 @@
 
 use crate::comparison::Comparison;
 use crate::inserts::{insert_people, inserts};
+use crate::measure::Shape;
 use crate::options::Options;
 use crate::round_trips::round_trips;
-use crate::sender::Shape;
 use crate::traffic::Traffic;
 use crate::worlds::{builder, disable_autovacuum, fill, filled, warnings};
 use std::time::Duration;

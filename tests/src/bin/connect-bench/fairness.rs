@@ -1,10 +1,9 @@
 //! A quiet agency's requests while another agency's callers send full batches without pause.
 
 use crate::comparison::Comparison;
-use crate::measure::{LoadStats, steady};
+use crate::measure::{LoadStats, Sender, steady};
 use crate::options::Options;
 use crate::records::{CREATE_CLIENT, signed};
-use crate::sender::Sender;
 use crate::traffic::{Traffic, body};
 use crate::worlds::{builder, fill, warnings};
 use std::cell::Cell;

@@ -3,8 +3,7 @@
 //! rule. The rows belong to a tenant of the floor's own, with the same people. The other rows of enquiries, bookings and
 //! discoveries are left out.
 
-use crate::measure::{LoadStats, measure, timed};
-use crate::sender::Shape;
+use crate::measure::{LoadStats, Shape, measure, timed};
 use crate::traffic::{Event, Person, everybody, random_id};
 use futures_util::future::{join_all, try_join_all};
 use std::time::Duration;

@@ -15,7 +15,6 @@ mod records;
 mod refusals;
 mod round_trips;
 mod scale;
-mod sender;
 mod traffic;
 mod usage;
 mod webhooks;

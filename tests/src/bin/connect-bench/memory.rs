@@ -3,8 +3,8 @@
 
 use crate::comparison::Rounds;
 use crate::document::table;
+use crate::measure::Shape;
 use crate::options::Options;
-use crate::sender::Shape;
 use crate::traffic::Traffic;
 use crate::usage::memory;
 use crate::worlds::{builder, fill};

@@ -1,10 +1,9 @@
 //! The records API: the writes that integrators send most, and a read.
 
 use crate::comparison::Comparison;
-use crate::measure::{LoadStats, measure, timed};
+use crate::measure::{LoadStats, Sender, measure, timed};
 use crate::options::Options;
 use crate::round_trips::round_trips;
-use crate::sender::Sender;
 use crate::traffic::random_id;
 use crate::worlds::{filled, warnings};
 use futures_util::future::join_all;

@@ -2,9 +2,8 @@
 //! limits, no logs, no metrics.
 
 use crate::comparison::Comparison;
-use crate::measure::{LoadStats, measure};
+use crate::measure::{LoadStats, Sender, measure};
 use crate::options::Options;
-use crate::sender::Sender;
 use crate::traffic::{Traffic, body};
 use crate::worlds::{builder, warnings};
 use common::signature::{Signature, Signed};

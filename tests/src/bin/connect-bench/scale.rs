@@ -2,8 +2,8 @@
 
 use crate::comparison::Comparison;
 use crate::inserts::{insert_people, inserts};
+use crate::measure::Shape;
 use crate::options::Options;
-use crate::sender::Shape;
 use crate::traffic::Traffic;
 use crate::worlds::{filled, run_copies, warnings};
 use tests::World;

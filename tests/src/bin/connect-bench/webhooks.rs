@@ -1,9 +1,8 @@
 //! Deliveries of events that are in the outbox already, and the time from a quiet agency's request to its webhook.
 
 use crate::comparison::Comparison;
-use crate::measure::{LoadStats, measure, steady, timed};
+use crate::measure::{LoadStats, Sender, measure, steady, timed};
 use crate::options::Options;
-use crate::sender::Sender;
 use crate::traffic::Traffic;
 use crate::worlds::{builder, fill, run_copies, warnings};
 use common::signature::sign_webhook;

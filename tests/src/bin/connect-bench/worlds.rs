@@ -1,6 +1,6 @@
 //! Worlds to measure: programs with the defaults of an operator, company accounts, the pool of people, planner statistics.
 
-use crate::sender::Sender;
+use crate::measure::Sender;
 use crate::traffic::{COMPANIES, Event, everybody};
 use futures_util::future::join_all;
 use tests::{ApiKey, World, WorldBuilder};
