@@ -1,5 +1,5 @@
-//! Requests share the round trips that store their signatures, and a read loads its record in the round trip of its signature
-//! (D1, D2, D3; architecture: Shared round trips of ingest).
+//! Requests share the round trips that store their signatures, and a read loads its record in the round trip of its
+//! signature (D1, D2, D3; architecture: Shared round trips of ingest).
 
 use crate::records::{client_route, get, lead_route, new_lead, record, records_target, trip_route};
 use futures_util::StreamExt;

@@ -1,5 +1,5 @@
-//! Authentication of the events route (specification: Authentication; D1, D2, D5). `records/credentials.rs` has headers that are
-//! missing or repeated, and what a signature covers.
+//! Authentication of the events route (specification: Authentication; D1, D2, D5). `records/credentials.rs` has headers
+//! that are missing or repeated, and what a signature covers.
 
 use futures_util::future::join_all;
 use serde_json::json;
@@ -13,7 +13,8 @@ pub(crate) fn valid() -> Vec<u8> {
     batch(&[event("contact.identified").email("ana@example.com")])
 }
 
-/// Checks for the one response that all authentication failures share, or the one to a valid signature without the tenant or scope (403).
+/// Checks for the one response that all authentication failures share, or the one to a valid signature without the
+/// tenant or scope (403).
 #[track_caller]
 pub(crate) fn assert_refused(status: u16, response: &HttpResponse, why: &str) {
     let code = if status == 401 { "unauthorized" } else { "forbidden" };
@@ -267,8 +268,8 @@ async fn accepts_timestamps_up_to_five_minutes_old_or_ahead() {
     assert_eq!(http.send(&world.key.events_at(now() + 300, valid())).await.status, 200);
 }
 
-/// The cost of a refusal does not reveal which keys exist (D1): before the first refusal of a prefix the database is asked whether it has a
-/// newer key, whatever the reason.
+/// The cost of a refusal does not reveal which keys exist (D1): before the first refusal of a prefix the database is
+/// asked whether it has a newer key, whatever the reason.
 #[tokio::test]
 async fn the_first_refusal_of_any_key_costs_a_question() {
     let mut world = World::with().ingests(0).start().await;

@@ -1,6 +1,6 @@
-//! A database that was restored, beside a broker that is empty, older or newer (docs/restore.md). What an empty one held is lost, and
-//! nothing else; an older one delivers messages again that were processed; beside a newer one, what was committed after the backup is
-//! lost, and what waits in the broker is not.
+//! A database that was restored, beside a broker that is empty, older or newer (docs/restore.md). What an empty one
+//! held is lost, and nothing else; an older one delivers messages again that were processed; beside a newer one, what
+//! was committed after the backup is lost, and what waits in the broker is not.
 
 use serde_json::json;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! TLS to Postgres and RabbitMQ (docs/settings.md): verified always, no fallback to plain text, and errors that say what was wrong; all
-//! programs with it, and certificates that are renewed while they run.
+//! TLS to Postgres and RabbitMQ (docs/settings.md): verified always, no fallback to plain text, and errors that say
+//! what was wrong; all programs with it, and certificates that are renewed while they run.
 
 use crate::console::ConsoleWorld;
 use serde_json::json;

@@ -1,5 +1,5 @@
-//! Values that are written in several ways and count alike: addresses and domains (D37), digits (D36), numbers (D38), instants
-//! (D39), blank texts and ids with blanks (D40).
+//! Values that are written in several ways and count alike: addresses and domains (D37), digits (D36), numbers (D38),
+//! instants (D39), blank texts and ids with blanks (D40).
 
 use crate::events::warnings;
 use crate::records::{data, get, new_client, new_lead, patch, post, trip_route};

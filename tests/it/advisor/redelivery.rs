@@ -1,4 +1,5 @@
-//! Actions that are delivered twice, and workers that are killed while applying them (architecture: Invariants 1, 2, 4).
+//! Actions that are delivered twice, and workers that are killed while applying them (architecture: Invariants 1, 2,
+//! 4).
 
 use super::{
     act, action, count_actions, event_types, open_lead, send_action_as, stored_records, take_emitted, trip,

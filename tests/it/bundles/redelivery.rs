@@ -1,5 +1,6 @@
 //! What the worker does with bundles that are delivered more than once, which are applied once and get the same results
-//! (architecture: Invariant 2), and with those that ingest would not publish: an unreadable part, or parts that do not match the body.
+//! (architecture: Invariant 2), and with those that ingest would not publish: an unreadable part, or parts that do not
+//! match the body.
 
 use super::{
     assert_own_results, enquiry_submitted, events_of, identified_each, request_ids, results,

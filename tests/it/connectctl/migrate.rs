@@ -1,5 +1,5 @@
-//! `connectctl migrate`, and how migrations are applied: outside a transaction, after an interruption, and beside sessions that use the
-//! tables. Those are migrations of the tests.
+//! `connectctl migrate`, and how migrations are applied: outside a transaction, after an interruption, and beside
+//! sessions that use the tables. Those are migrations of the tests.
 
 use common::db::{MigrateError, Migration, Migrations};
 use serde_json::json;

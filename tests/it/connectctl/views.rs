@@ -1,4 +1,5 @@
-//! What the CRM shows: `timeline`, `inbox`, `notifications`, `discovery`, `invoice`, `pipeline`, `usage`; `pressure`; exit codes and streams.
+//! What the CRM shows: `timeline`, `inbox`, `notifications`, `discovery`, `invoice`, `pipeline`, `usage`; `pressure`;
+//! exit codes and streams.
 
 use super::{fields, is_time};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! `booking.started`, `booking.abandoned` and `booking.completed` (specification: States and transitions; D11, D12), and the events of
-//! credit, `booking.credit_applied` and `employee.credit_updated` (D15b).
+//! `booking.started`, `booking.abandoned` and `booking.completed` (specification: States and transitions; D11, D12),
+//! and the events of credit, `booking.credit_applied` and `employee.credit_updated` (D15b).
 
 use super::{ana, ids, set_stage, submit_enquiry, warnings};
 use serde_json::{Value, json};

@@ -1,4 +1,5 @@
-//! `contact.identified` and `contact.updated`, which client an event is about (D10), and company accounts with their people (D13).
+//! `contact.identified` and `contact.updated`, which client an event is about (D10), and company accounts with their
+//! people (D13).
 
 use super::{ana, ids, warnings};
 use serde_json::{Value, json};

@@ -1,4 +1,5 @@
-//! `enquiry.submitted`, `traveller.discovery_upserted` (D15a), which member gets a new lead (D16), and the timeline (D14).
+//! `enquiry.submitted`, `traveller.discovery_upserted` (D15a), which member gets a new lead (D16), and the timeline
+//! (D14).
 
 use super::{ana, ids, outbox, set_stage, submit_enquiry, warnings};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Sending a batch, creating a lead: what is sent, what happens without a response or with one that asks for a retry, and wrong calls,
-//! which print one line of usage and do nothing.
+//! Sending a batch, creating a lead: what is sent, what happens without a response or with one that asks for a retry,
+//! and wrong calls, which print one line of usage and do nothing.
 
 use super::LANGUAGES;
 use chrono::DateTime;

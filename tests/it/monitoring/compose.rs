@@ -1,5 +1,5 @@
-//! `compose.yaml` matches the configuration of Prometheus and Grafana, and the queries by which KEDA scales worker and dispatcher
-//! (`ops/kubernetes/keda`) give their values. No container is started.
+//! `compose.yaml` matches the configuration of Prometheus and Grafana, and the queries by which KEDA scales worker and
+//! dispatcher (`ops/kubernetes/keda`) give their values. No container is started.
 
 use super::rules::promtool;
 use super::{repository_path, repository_text};

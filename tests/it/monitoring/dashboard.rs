@@ -1,4 +1,5 @@
-//! Each query of the dashboard has data when the programs are busy, and what alerts and the runbook rely on is exported at zero and counts.
+//! Each query of the dashboard has data when the programs are busy, and what alerts and the runbook rely on is exported
+//! at zero and counts.
 
 use super::repository_text;
 use crate::records::records_target;

@@ -1,4 +1,5 @@
-//! The alerting rules and the runbook: rules are valid, tested firing and not firing, and explained; all queries use existing metrics.
+//! The alerting rules and the runbook: rules are valid, tested firing and not firing, and explained; all queries use
+//! existing metrics.
 
 use super::{files, metrics, metrics_in, repository_path, repository_text};
 use serde_json::Value;

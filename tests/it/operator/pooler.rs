@@ -1,4 +1,5 @@
-//! PgBouncer in front of Postgres: it refuses or drops the settings that the programs send, so their role must have them.
+//! PgBouncer in front of Postgres: it refuses or drops the settings that the programs send, so their role must have
+//! them.
 
 use super::ports::until_failing_checks;
 use serde_json::json;

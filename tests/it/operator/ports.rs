@@ -1,5 +1,5 @@
-//! What a program shows: the operator port (`/livez`, `/readyz`, which is 503 while every request would be refused), metrics without
-//! personal data, and a log, without which it works as well.
+//! What a program shows: the operator port (`/livez`, `/readyz`, which is 503 while every request would be refused),
+//! metrics without personal data, and a log, without which it works as well.
 
 use super::SERVICES;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Settings: a missing or malformed one ends a program with one line that names it, and the table of docs/settings.md says what the
-//! programs' `--help` says.
+//! Settings: a missing or malformed one ends a program with one line that names it, and the table of docs/settings.md
+//! says what the programs' `--help` says.
 
 use super::SERVICES;
 use crate::monitoring::repository_text;

@@ -1,5 +1,5 @@
-//! Enquiry numbers that a unit reserved and did not take, records that somebody else changes while a unit has them, and faults between
-//! the two round trips of a unit.
+//! Enquiry numbers that a unit reserved and did not take, records that somebody else changes while a unit has them, and
+//! faults between the two round trips of a unit.
 
 use super::email_lock;
 use serde_json::{Value, json};

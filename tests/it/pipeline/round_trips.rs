@@ -1,5 +1,5 @@
-//! A unit of work is two round trips, with each statement once, however many events it has (architecture: Transactions in two round
-//! trips).
+//! A unit of work is two round trips, with each statement once, however many events it has (architecture: Transactions
+//! in two round trips).
 
 use serde_json::json;
 use tests::{MAX_WAIT, RECORDS, StatementRecorder, UNREACHED_RECEIVER, World, event, eventually};

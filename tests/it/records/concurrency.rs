@@ -1,5 +1,5 @@
-//! Many writes at once, over several programs (D17, D19, D23), and concurrent reads, which ingest looks up together while their
-//! signatures are stored (D1, D3, D18, D23).
+//! Many writes at once, over several programs (D17, D19, D23), and concurrent reads, which ingest looks up together
+//! while their signatures are stored (D1, D3, D18, D23).
 
 use super::{
     changeable_routes, client_route, data, get, lead_route, new_client, new_lead, patch_request, post_as,

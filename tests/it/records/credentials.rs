@@ -1,5 +1,5 @@
-//! Credentials and `v2` signatures on the ten records routes, credentials on the events route: the header-level 401 and 403
-//! (specification: Authentication, Errors, Scopes; D1, D3). `auth` has what only the events route has.
+//! Credentials and `v2` signatures on the ten records routes, credentials on the events route: the header-level 401 and
+//! 403 (specification: Authentication, Errors, Scopes; D1, D3). `auth` has what only the events route has.
 
 use super::routes::{Route, events_route, every_route, every_write};
 use super::{new_lead, patch_request, post_request, record, records_target};

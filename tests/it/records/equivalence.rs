@@ -1,5 +1,5 @@
-//! `POST /leads` runs the same path as `enquiry.submitted` (specification: POST /leads; D16, D22), and the examples of the records API in
-//! docs/integrators.md do what they say.
+//! `POST /leads` runs the same path as `enquiry.submitted` (specification: POST /leads; D16, D22), and the examples of
+//! the records API in docs/integrators.md do what they say.
 
 use super::{data, get, new_lead, trip_route};
 use crate::examples::readme::block;

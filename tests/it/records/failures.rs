@@ -1,5 +1,5 @@
-//! Internal errors: 500 without internal details, and nothing is stored (D4, D21b). A table that somebody locks, such as a migration,
-//! delays the reads of that table and nothing else (architecture: Shared round trips of ingest).
+//! Internal errors: 500 without internal details, and nothing is stored (D4, D21b). A table that somebody locks, such
+//! as a migration, delays the reads of that table and nothing else (architecture: Shared round trips of ingest).
 
 use super::{
     break_inserts, client_route, every_read, every_write, get, lead_route, new_lead, records_target,

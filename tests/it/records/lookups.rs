@@ -1,5 +1,5 @@
-//! Lookups (specification: GET /clients, GET /leads; D10, D11), conditions (specification: Headers on records routes; D19), and records of
-//! another tenant, which are not found (specification: What the service does; D18).
+//! Lookups (specification: GET /clients, GET /leads; D10, D11), conditions (specification: Headers on records routes;
+//! D19), and records of another tenant, which are not found (specification: What the service does; D18).
 
 use super::{
     changeable_routes, client_route, data, get, lead_route, new_client, new_lead, patch, patch_request,

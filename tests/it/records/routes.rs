@@ -1,5 +1,5 @@
-//! The ten records routes (specification: Records routes), and the events route. Bodies are read strictly on each (D21, D21a, D22);
-//! `common/src/record/tests` has a table of each field's faults.
+//! The ten records routes (specification: Records routes), and the events route. Bodies are read strictly on each (D21,
+//! D21a, D22); `common/src/record/tests` has a table of each field's faults.
 
 use super::{client_route, data, get, lead_route, new_client, new_lead, record, records_target, trip_route};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Each reason is recorded, with what is needed to correct the request and nothing else. What is recorded is bounded, and recording
-//! costs a request nothing.
+//! Each reason is recorded, with what is needed to correct the request and nothing else. What is recorded is bounded,
+//! and recording costs a request nothing.
 
 use super::{of, refusals, refused, until_recorded, valid, with_wrong_secret, world};
 use serde_json::Value;

@@ -1,5 +1,6 @@
-//! Retention: what expires, what never does, and what removing it costs. A worker reports for how long the oldest expired row of each
-//! table has been due. Messages of dead-letter queues expire only if that is set, and never those of webhooks, which can be replayed.
+//! Retention: what expires, what never does, and what removing it costs. A worker reports for how long the oldest
+//! expired row of each table has been due. Messages of dead-letter queues expire only if that is set, and never those
+//! of webhooks, which can be replayed.
 
 mod growth;
 mod programs;

@@ -1,5 +1,6 @@
-//! Rotating the master key, and the secrets of API keys (D5, D33): the canary follows the rotation, so that a program which lacks a key
-//! that is still needed is not ready; a killed rotation is continued by another run; values that no key opens are counted.
+//! Rotating the master key, and the secrets of API keys (D5, D33): the canary follows the rotation, so that a program
+//! which lacks a key that is still needed is not ready; a killed rotation is continued by another run; values that no
+//! key opens are counted.
 
 mod key_secrets;
 mod running;

@@ -1,5 +1,5 @@
-//! A rotation of the master key while requests run: the programs are replaced one by one, in the order that docs/operators.md
-//! gives, and no request fails.
+//! A rotation of the master key while requests run: the programs are replaced one by one, in the order that
+//! docs/operators.md gives, and no request fails.
 
 use super::{CURRENT, NEW_MASTER_KEY, PREVIOUS, counts, remove_previous, swap, swapped, with_new_key};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

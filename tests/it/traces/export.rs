@@ -1,4 +1,5 @@
-//! Spans at a collector (OTLP over HTTP), a minimal one of the tests. Internal errors are exported as failed, errors of the caller are not.
+//! Spans at a collector (OTLP over HTTP), a minimal one of the tests. Internal errors are exported as failed, errors of
+//! the caller are not.
 
 use super::{SENT, TRACE, enquiry_submitted, lines, request, request_id, verbose};
 use crate::records::{break_inserts, post_request, records_target, restore_inserts};

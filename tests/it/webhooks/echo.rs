@@ -1,4 +1,5 @@
-//! The echo rule: an event is not sent to the system that caused it (specification: Inbound rules 3, Delivery rules 4; D16, D24).
+//! The echo rule: an event is not sent to the system that caused it (specification: Inbound rules 3, Delivery rules 4;
+//! D16, D24).
 
 use super::{OutboundWorld, Subscription};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! When a delivery is retried, dead-lettered and replayed by an operator (specification: Delivery rules; D26). `dispatcher/src/send/tests`
-//! has every way in which an attempt can fail.
+//! When a delivery is retried, dead-lettered and replayed by an operator (specification: Delivery rules; D26).
+//! `dispatcher/src/send/tests` has every way in which an attempt can fail.
 
 use super::{OutboundWorld, Subscription};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Every outbound type by every path that emits it, as it is received (specification: Outbound webhook events; D12, D16,
-//! D24, D25).
+//! Every outbound type by every path that emits it, as it is received (specification: Outbound webhook events; D12,
+//! D16, D24, D25).
 
 mod emitted;
 

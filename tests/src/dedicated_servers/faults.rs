@@ -1,5 +1,5 @@
-//! What a test does to a dedicated server: it fills its disk, copies its data, or stops its processes for a while, as when its machine
-//! hangs or its network is cut off.
+//! What a test does to a dedicated server: it fills its disk, copies its data, or stops its processes for a while, as
+//! when its machine hangs or its network is cut off.
 
 use super::{Broker, Server};
 use std::path::{Path, PathBuf};

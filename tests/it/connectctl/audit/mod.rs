@@ -1,4 +1,5 @@
-//! `connectctl audit`, and the records that all other commands add. They cannot be changed; `retention/rules.rs` checks that they expire.
+//! `connectctl audit`, and the records that all other commands add. They cannot be changed; `retention/rules.rs` checks
+//! that they expire.
 
 mod commands;
 

@@ -1,5 +1,5 @@
-//! Records routes while a dependency is unavailable (D21c): 503 at once, and its message is true. A write whose caller got it is not
-//! applied later, and its retry applies it once (architecture: Invariant 6).
+//! Records routes while a dependency is unavailable (D21c): 503 at once, and its message is true. A write whose caller
+//! got it is not applied later, and its retry applies it once (architecture: Invariant 6).
 
 mod redelivery;
 

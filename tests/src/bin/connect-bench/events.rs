@@ -1,4 +1,5 @@
-//! Events about known people: in batches of 100, on analyzed tables and on tables that were never analyzed, and one by one.
+//! Events about known people: in batches of 100, on analyzed tables and on tables that were never analyzed, and one by
+//! one.
 
 use crate::comparison::Comparison;
 use crate::inserts::{insert_people, inserts};

@@ -1,7 +1,7 @@
 //! The floor of batches of events: the bare multi-row inserts that the same events need, straight into the same
 //! Postgres. Ledger, client upsert and timeline, one transaction for a batch, nothing else: no queue, no look-up, no
-//! rule. The rows belong to a tenant of the floor's own, with the same people. The other rows of enquiries, bookings and
-//! discoveries are left out.
+//! rule. The rows belong to a tenant of the floor's own, with the same people. The other rows of enquiries, bookings
+//! and discoveries are left out.
 
 use crate::measure::{LoadStats, Shape, measure, timed};
 use crate::traffic::{Event, Person, everybody, random_id};

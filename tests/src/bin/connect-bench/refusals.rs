@@ -1,5 +1,5 @@
-//! Refused requests. Their floor is a bare warp server that reads the body, computes one HMAC and refuses: no key look-up, no
-//! limits, no logs, no metrics.
+//! Refused requests. Their floor is a bare warp server that reads the body, computes one HMAC and refuses: no key
+//! look-up, no limits, no logs, no metrics.
 
 use crate::comparison::Comparison;
 use crate::measure::{LoadStats, Sender, measure};

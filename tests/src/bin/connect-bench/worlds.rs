@@ -1,4 +1,5 @@
-//! Worlds to measure: programs with the defaults of an operator, company accounts, the pool of people, planner statistics.
+//! Worlds to measure: programs with the defaults of an operator, company accounts, the pool of people, planner
+//! statistics.
 
 use crate::measure::Sender;
 use crate::traffic::{COMPANIES, Event, everybody};
