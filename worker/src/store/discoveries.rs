@@ -31,18 +31,15 @@ common::statements! {
     const UPSERT = "
     -- discoveries.upsert
     INSERT INTO discoveries (tenant_id, discovery_id, client_id, lead_id, discovery, created_at, updated_at)
-    SELECT tenant_id, discovery_id, client_id, lead_id, discovery::json, created_at, updated_at
-    FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::timestamptz[], $7::timestamptz[])
-         AS new (tenant_id, discovery_id, client_id, lead_id, discovery, created_at, updated_at)
+    SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[]::json[], $6::timestamptz[],
+                         $7::timestamptz[])
     ON CONFLICT (tenant_id, discovery_id) DO UPDATE
     SET discovery = excluded.discovery, updated_at = excluded.updated_at";
 
     const UPSERT_PROFILES = "
     -- profiles.upsert
     INSERT INTO traveller_profiles (tenant_id, client_id, profile, essence, updated_at)
-    SELECT tenant_id, client_id, profile::json, essence, updated_at
-    FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::timestamptz[])
-         AS new (tenant_id, client_id, profile, essence, updated_at)
+    SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[]::json[], $4::text[], $5::timestamptz[])
     ON CONFLICT (tenant_id, client_id) DO UPDATE
     SET profile = excluded.profile, essence = excluded.essence, updated_at = excluded.updated_at";
 }

@@ -102,12 +102,9 @@ common::statements! {
     -- leads.insert
     INSERT INTO leads (tenant_id, lead_id, client_id, enquiry_number, external_id, title, stage, lost_reason,
                        follow_up, owner_email, brief, attribution, created_at, updated_at)
-    SELECT tenant_id, lead_id, client_id, enquiry_number, external_id, title, stage, lost_reason, follow_up,
-           owner_email, brief::json, attribution::json, created_at, updated_at
-    FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-                $9::boolean[], $10::text[], $11::text[], $12::text[], $13::timestamptz[], $14::timestamptz[])
-         AS new (tenant_id, lead_id, client_id, enquiry_number, external_id, title, stage, lost_reason, follow_up,
-                 owner_email, brief, attribution, created_at, updated_at)";
+    SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+                         $9::boolean[], $10::text[], $11::text[]::json[], $12::text[]::json[], $13::timestamptz[],
+                         $14::timestamptz[])";
 
     const UPDATE = "
     -- leads.update

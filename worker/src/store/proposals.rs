@@ -25,9 +25,7 @@ common::statements! {
     const INSERT_ITINERARIES = "
     -- itineraries.insert
     INSERT INTO itineraries (tenant_id, proposal_id, snapshot, updated_at)
-    SELECT tenant_id, proposal_id, snapshot::json, updated_at
-    FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[])
-         AS new (tenant_id, proposal_id, snapshot, updated_at)
+    SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[]::json[], $4::timestamptz[])
     ON CONFLICT (tenant_id, proposal_id) DO UPDATE
     SET snapshot = excluded.snapshot, updated_at = excluded.updated_at";
 }

@@ -9,16 +9,13 @@ common::statements! {
     const TIMELINE = "
     -- timeline.insert
     INSERT INTO timeline (tenant_id, client_id, entry_id, event_id, event_type, occurred_at, origin, actor_key, payload)
-    SELECT tenant_id, client_id, entry_id, event_id, event_type, occurred_at, origin, actor_key, payload::json
-    FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::timestamptz[], $7::text[], $8::text[], $9::text[])
-         AS new (tenant_id, client_id, entry_id, event_id, event_type, occurred_at, origin, actor_key, payload)";
+    SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::timestamptz[], $7::text[], $8::text[],
+                         $9::text[]::json[])";
 
     const INBOX = "
     -- inbox.insert
     INSERT INTO inbox_messages (tenant_id, lead_id, message_id, at, kind, text, changes)
-    SELECT tenant_id, lead_id, message_id, at, kind, text, changes::json
-    FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::timestamptz[], $5::text[], $6::text[], $7::text[])
-         AS new (tenant_id, lead_id, message_id, at, kind, text, changes)";
+    SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::timestamptz[], $5::text[], $6::text[], $7::text[]::json[])";
 
     const NOTIFICATIONS = "
     -- notifications.insert
@@ -29,9 +26,8 @@ common::statements! {
     -- outbox.insert
     WITH new AS (
         INSERT INTO outbox (tenant_id, event_id, event_type, key_prefix, origin, envelope, traceparent, request_id, created_at)
-        SELECT tenant_id, event_id, event_type, key_prefix, origin, envelope::json, traceparent, request_id, $9
-        FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::uuid[])
-             AS new (tenant_id, event_id, event_type, key_prefix, origin, envelope, traceparent, request_id)
+        SELECT *, $9 FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[]::json[], $7::text[],
+                                 $8::uuid[])
         RETURNING tenant_id, event_id
     )
     INSERT INTO outbox_pending (tenant_id, event_id, created_at) SELECT tenant_id, event_id, $9 FROM new";

@@ -9,9 +9,8 @@ common::statements! {
     const INSERT = "
     -- trips.insert
     INSERT INTO trips (tenant_id, trip_id, lead_id, title, brief, created_at, updated_at)
-    SELECT tenant_id, trip_id, lead_id, title, brief::json, created_at, updated_at
-    FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[])
-         AS new (tenant_id, trip_id, lead_id, title, brief, created_at, updated_at)";
+    SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[]::json[], $6::timestamptz[],
+                         $7::timestamptz[])";
 
     const UPDATE = "
     -- trips.update
