@@ -1,10 +1,10 @@
 //! The fields of each action, beside `action` and `tenant`.
 
-use super::{Amount, Link};
+use crate::egress::ReceiverUrl;
 use crate::event::Faults;
-use crate::model::{Email, Stage, text};
-use crate::record::{Currency, Line, Sent, Verbatim, fault};
-use deserr::{Deserr, IntoValue, Value, ValuePointerRef};
+use crate::model::{Email, Stage, hundredths, text};
+use crate::record::{Currency, Line, Sent, Verbatim, fault, from_string, number_text, other_kind};
+use deserr::{Deserr, IntoValue, Value, ValueKind, ValuePointerRef};
 
 /// An id as sent. Whether the record exists is decided by the rules (404).
 pub type RecordId = Line<{ text::EXTERNAL_ID }>;
@@ -169,4 +169,108 @@ pub struct BookingCancel {
     /// The reason, at most 2,000 characters.
     #[deserr(default)]
     pub reason: Sent<Line<{ text::NOTES }>>,
+}
+
+/// Maximum length of an amount that is written as a string, in characters.
+const TEXT_MAX: usize = 40;
+
+/// An amount in major units, not negative and below 10^13, kept as whole hundredths. It is a JSON number, or a string of
+/// digits with or without a decimal point, which a command line can pass on as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Amount(i64);
+
+impl Amount {
+    /// Hundredths of the major unit, rounded half up.
+    pub const fn hundredths(self) -> i64 {
+        self.0
+    }
+}
+
+impl Deserr<Faults> for Amount {
+    fn deserialize_from_value<V: IntoValue>(
+        value: Value<V>,
+        at: ValuePointerRef<'_>,
+    ) -> Result<Self, Faults> {
+        let digits = match (number_text(&value), value) {
+            (Some(number), _) => number,
+            (None, Value::String(text)) if is_decimal(&text) => text,
+            (None, Value::Null) => return Err(other_kind(ValueKind::Null, ValueKind::Float, at)),
+            (None, _) => return Err(fault(at, "must be a number or a string of digits such as 1234.50")),
+        };
+        hundredths(&digits).map(Self).map_err(|what| fault(at, what))
+    }
+}
+
+fn is_decimal(text: &str) -> bool {
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    text.len() <= TEXT_MAX && digits(whole) && digits(fraction)
+}
+
+/// The address of a hosted proposal: `https://` or `http://`, at most 2,000 characters, with or without a fragment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link(String);
+
+impl Link {
+    fn parse(sent: &str) -> Result<Self, &'static str> {
+        let sent = sent.trim();
+        if sent.contains(['"', '<', '>', '^', '`', '{', '|', '}']) {
+            return Err("must have characters that a URL cannot have percent-encoded");
+        }
+        // A receiver's URL has no fragment, a link may have one, of the characters that a path has.
+        ReceiverUrl::parse(&sent.replacen('#', "/", 1))?;
+        Ok(Self(sent.to_owned()))
+    }
+
+    /// The address as sent, trimmed.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Deserr<Faults> for Link {
+    fn deserialize_from_value<V: IntoValue>(
+        value: Value<V>,
+        at: ValuePointerRef<'_>,
+    ) -> Result<Self, Faults> {
+        from_string(value, at, Self::parse)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_an_http_or_https_url() {
+        for link in [
+            "https://proposals.example/p/1",
+            "http://proposals.example",
+            " https://proposals.example/app#/p/1?x=y ",
+            "https://proposals.example#p",
+        ] {
+            assert_eq!(Link::parse(link).map(|link| link.0), Ok(link.trim().to_owned()));
+        }
+        for text in [
+            "",
+            "proposals.example/p/1",
+            "javascript:alert(1)",
+            "ftp://proposals.example/p",
+            "https://",
+            "https://#p",
+            "https://user@proposals.example/",
+            "https://proposals.example/a b",
+            "https://proposals.example/#<b>",
+            "https://proposals.example/#a#b",
+        ] {
+            assert!(Link::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_link_has_a_limit() {
+        let link = |length: usize| format!("https://a.example/{}", "x".repeat(length - 18));
+        assert!(Link::parse(&link(2_000)).is_ok());
+        assert_eq!(Link::parse(&link(2_001)), Err("must have at most 2000 characters"));
+    }
 }

@@ -4,17 +4,13 @@
 //! An action is malformed when it is wrong independently of the tenant's records: a missing or unknown field, a wrong type, a
 //! text that is too long. An action that the records or the rules do not allow is refused.
 
-mod amount;
 mod bodies;
-mod link;
 mod name;
 
-pub use amount::Amount;
 pub use bodies::{
-    Assign, BookingCancel, BookingConfirm, LeadClient, LeadOnly, OpenLead, ProposalSend, RecordId,
-    StageChange,
+    Amount, Assign, BookingCancel, BookingConfirm, LeadClient, LeadOnly, Link, OpenLead, ProposalSend,
+    RecordId, StageChange,
 };
-pub use link::Link;
 pub use name::ActionName;
 
 use crate::event::Faults;
