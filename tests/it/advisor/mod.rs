@@ -1,10 +1,7 @@
 //! Advisor actions (docs/operate.md: Advisor actions; D16, D20, D24, D25).
 
 mod actions;
-mod bookings;
 mod commands;
-mod malformed;
-mod proposals;
 mod redelivery;
 mod refusals;
 

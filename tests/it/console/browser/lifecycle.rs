@@ -1,8 +1,13 @@
-//! The life of a key, an event and a webhook, from the first link to the last refusal.
+//! Ways through the settings area: the life of a key, an event and a webhook, from the first link to the last refusal;
+//! with scripts turned off, because forms and links are plain HTML; and signing in at an identity provider, to its page
+//! and back.
 
-use super::{Person, send};
+use super::accessibility::{axe, faults};
+use super::{Person, ROLES, furnished, send};
 use crate::console::ConsoleWorld;
+use crate::console::identity_provider::IdentityProvider;
 use crate::console::keys::until_status;
+use serde_json::json;
 use tests::browser::Browser;
 use tests::{ApiKey, Behavior, MAX_WAIT, Receiver, World, eventually, text};
 
@@ -98,4 +103,91 @@ async fn a_key_and_a_webhook_live_from_their_creation_to_their_end() {
     person.page.follow("Sign out").await;
     person.open(&delivery).await;
     assert_eq!(person.page.path().await, "/sign-in", "a page needs a session");
+}
+
+#[tokio::test]
+async fn the_main_paths_work_without_scripts() {
+    let (console, receiver) = furnished().await;
+    let browser = Browser::start().await;
+    let person = Person::at(&console, &browser).await;
+    person.page.disable_scripts().await;
+    person.sign_in(&console, ROLES[1]).await;
+    let copied = person.page.evaluate("document.querySelectorAll('.copy').length").await;
+    assert_eq!(copied, 0, "scripts are off");
+
+    person.page.follow("API keys").await;
+    person.page.follow("Create a key").await;
+    person.page.fill("name", "Plain").await;
+    person.page.follow("Create the key").await;
+    let key = person.value_of("Key").await;
+    person.page.follow("To the key").await;
+    person.page.follow("Create a new secret").await;
+    person.sees("The secret was replaced").await;
+    person.page.follow("To the key").await;
+    person.page.follow("End the overlap now").await;
+    person.sees("The old secret is no longer valid.").await;
+    person.page.follow("Revoke the key").await;
+    person.page.follow("Revoke the key for good").await;
+    person.sees("Revoked").await;
+    let audit = console.world.connectctl.list(&["audit", "--tenant", "acme"]).await;
+    let revoked =
+        audit.iter().any(|record| record["action"] == "key.revoke" && text(&record["target"]) == key);
+    assert!(revoked, "{audit:?}");
+
+    receiver.respond("/down", tests::Behavior::status(204));
+    person.open("/agencies/acme/deliveries?state=dead").await;
+    person.page.follow("Replay everything that matches").await;
+    person.page.follow("Send them again").await;
+    person.sees("The deliveries are being sent again.").await;
+    console.world.database.until_count("SELECT count(*) FROM deliveries WHERE state = 'dead'", 0).await;
+    person.page.follow("Sign out").await;
+    assert_eq!(person.page.path().await, "/sign-in");
+    assert_eq!(person.page.take_complaints(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_person_signs_in_at_the_provider_and_comes_back() {
+    let provider = IdentityProvider::with(&["--user", "zoe"]).await;
+    provider
+        .set_user(
+            "ana",
+            &json!({"email": "ana@example.com", "email_verified": true, "groups": ["acme-admins"]}),
+        )
+        .await;
+    let console = provider.console().await;
+    let (browser, axe) = (Browser::start().await, axe().await);
+    let person = Person::at(&console, &browser).await;
+    assert_eq!(person.open("/agencies/acme/keys").await, 200);
+    assert_eq!(person.page.path().await, "/sign-in");
+    assert_eq!(faults(&person.page, &axe).await, [""; 0]);
+    assert_eq!(person.page.take_complaints(), [""; 0]);
+
+    person.page.follow("Sign in with 127.0.0.1").await;
+    person.page.follow("zoe").await;
+    person.sees("None of your groups gives access to Connect").await;
+    assert_eq!(faults(&person.page, &axe).await, [""; 0]);
+
+    person.page.follow("Other ways to sign in").await;
+    person.page.follow("Sign in with 127.0.0.1").await;
+    person.page.evaluate("document.querySelector('input[name=sub]').value = 'ana'").await;
+    person.page.follow("Authorize").await;
+    assert_eq!(person.page.path().await, "/agencies/acme", "signed in, without the code in the address");
+    person.sees("ana@example.com").await;
+    person.page.follow("Agency").await;
+    person.sees("Partners").await;
+    person.page.fill("partner", "dev@partner.example").await;
+    person.page.follow("Create the link").await;
+    let link = person.value_of("Link").await;
+    assert_eq!(faults(&person.page, &axe).await, [""; 0]);
+
+    let partner = Person::at(&console, &browser).await;
+    assert_eq!(partner.page.open(&link).await, 200);
+    partner.page.follow("Sign in").await;
+    partner.sees("dev@partner.example").await;
+    person.page.follow("To the agency").await;
+    person.page.follow("End the access of all partners").await;
+    person.sees("All links and sessions of partners were ended.").await;
+    partner.page.follow("API keys").await;
+    assert_eq!(partner.page.path().await, "/sign-in");
+    assert_eq!(partner.page.take_complaints(), [""; 0]);
 }

@@ -3,9 +3,7 @@
 pub(crate) mod accessibility;
 mod keyboard;
 mod lifecycle;
-mod openid_connect;
 mod pages;
-mod without_scripts;
 
 use super::ConsoleWorld;
 use serde_json::Value;
