@@ -29,7 +29,6 @@ const HANGS_AFTER: Duration = Duration::from_mins(1);
 /// Connections that `/livez` and `/readyz` always find free: a probe needs one for a moment.
 const SPARE_CONNECTIONS: usize = 8;
 
-/// The work of this process.
 static WORK: Mutex<Work> = Mutex::new(Work::new());
 
 /// When the work began that is under way, by a number that grows. As many as there are connections.

@@ -36,7 +36,6 @@ enum Queued {
     Flush(SyncSender<()>),
 }
 
-/// The writer of this process.
 static WRITER: OnceLock<LogWriter> = OnceLock::new();
 
 impl LogWriter {

@@ -217,7 +217,6 @@ async fn check_records(world: &World, total: usize, clients: usize, enquiries: u
     }
 }
 
-/// Checks that the returned ids are those that are stored.
 async fn check_ids(world: &World, told: &HashMap<&str, &Value>) {
     let query =
         "SELECT event_id, client_id, lead_id, trip_id FROM event_ledger JOIN tenants USING (tenant_id)

@@ -55,7 +55,6 @@ impl EventGenerator {
     }
 }
 
-/// The events for one tenant.
 fn events(slug: &str) -> Vec<Event> {
     let mut mix = EventGenerator(42);
     (0..EVENTS).map(|i| mix.event(i).tenant(slug)).collect()

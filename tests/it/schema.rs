@@ -4,7 +4,6 @@ use serde_json::json;
 use std::collections::HashSet;
 use tests::TestDatabase;
 
-/// All statements of all programs.
 fn statements() -> impl Iterator<Item = &'static str> {
     let programs = [
         ingest::store::STATEMENTS,

@@ -23,7 +23,6 @@ impl Files {
         Self(directory)
     }
 
-    /// A copy of a file under another name.
     pub(crate) fn copy(&self, name: &str, of: &Path) -> String {
         let path = self.0.join(name);
         fs::copy(of, &path).expect("a copy");

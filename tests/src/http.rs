@@ -97,7 +97,6 @@ impl HttpClient {
         self.try_send(&HttpRequest::new("GET", target, Bytes::new())).await
     }
 
-    /// Sends one request and returns the response unchecked.
     pub(crate) async fn exchange(&self, request: &HttpRequest) -> Result<HttpResponse, HttpError> {
         while let Some(mut connection) = self.take_idle() {
             match connection.try_send_request(request.to_hyper(self.address)?).await {

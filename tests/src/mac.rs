@@ -7,7 +7,6 @@ use lapin::BasicProperties;
 use lapin::types::AMQPValue;
 use sha2::Sha256;
 
-/// The header that carries it.
 pub(crate) const MAC_HEADER: &str = "x-connect-mac";
 
 /// The properties with the MAC of a message of `queue`, such as `connect.events`.

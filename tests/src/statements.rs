@@ -181,7 +181,6 @@ fn length(bytes: &[u8], at: usize) -> Option<usize> {
     (bytes.len() >= at + length).then_some(length)
 }
 
-/// The name of a statement.
 fn label(sql: &str) -> String {
     let first = sql.trim().lines().next().unwrap_or_default();
     first.strip_prefix("-- ").unwrap_or(first).trim().to_owned()

@@ -6,7 +6,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
-/// A runtime for one thread.
 pub(crate) fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().expect("a runtime")
 }

@@ -12,7 +12,6 @@ pub const AUDIT_EXPORT_MAX: u32 = 100_000;
 const PAGE: u32 = 1_000;
 /// The target of an export of all tenants' records.
 const ALL_TENANTS: &str = "all tenants";
-/// The columns of CSV.
 const COLUMNS: [&str; 6] = ["at", "who", "interface", "action", "target", "tenant"];
 
 common::named! {

@@ -21,7 +21,6 @@ const IDLE_MAX: TimeDelta = TimeDelta::minutes(30);
 /// A session ends after this time in any case.
 pub(super) const SESSION_MAX: TimeDelta = TimeDelta::hours(12);
 
-/// A new token of a session.
 pub(super) fn new_token() -> Result<Secret> {
     secrets::new_secret("cn_")
 }

@@ -140,7 +140,6 @@ impl MessageMatcher {
     }
 }
 
-/// The dead letters that name the person.
 pub(super) async fn find(
     broker: &OperatorConnection,
     matcher: &MessageMatcher,
@@ -188,7 +187,6 @@ pub(super) async fn remove(
     Ok(removed)
 }
 
-/// The queues that have dead letters.
 async fn non_empty(broker: &OperatorConnection) -> Result<Vec<Queue>, OperatorConnectionError> {
     let mut queues = Vec::new();
     // The notices of webhooks have ids of deliveries, and no personal data.

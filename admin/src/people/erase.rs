@@ -29,7 +29,6 @@ use tokio::time::sleep;
 use tokio_postgres::{Client, GenericClient, Transaction};
 use uuid::Uuid;
 
-/// The name of the dead letters in a receipt.
 const DEAD_LETTERS: &str = "deadLetters";
 /// The largest difference of the clocks of two servers of the database. Rows that are committed after the lock was had carry no
 /// earlier time than that, because a unit of work takes it from the database after it has shared the lock.

@@ -25,7 +25,6 @@ pub const BODY_MAX: usize = 256 * 1024;
 pub(crate) struct CheckedKey {
     pub(crate) is_revoked: bool,
     pub(crate) expires_at: Option<DateTime<Utc>>,
-    /// The current secret.
     pub(crate) secret: Option<Secret>,
     /// The secret before the last rotation, and until when it is valid.
     pub(crate) old_secret: Option<(Secret, DateTime<Utc>)>,
@@ -78,7 +77,6 @@ pub struct CheckedRequest {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EnteredSignature<'a> {
-    /// The timestamp as text.
     pub(crate) timestamp: &'a str,
     /// `v1` or `v2`, if it was entered.
     pub(crate) scheme: Option<&'a str>,

@@ -138,7 +138,6 @@ fn stored_tenant(tenant: Option<TenantId>) -> Uuid {
     tenant.map_or_else(Uuid::nil, |tenant| tenant.0)
 }
 
-/// The identity in a row of links or sessions.
 fn identity(row: &Row) -> Result<SignedInIdentity> {
     let role: &str = row.try_get("role")?;
     let unknown = || AdminError::Unreadable(format!("unknown role {role:?}"));

@@ -62,7 +62,6 @@ common::statements! {
     WHERE tenant_id = $1 AND client_id = $2";
 }
 
-/// A receipt as it is stored.
 pub(crate) struct StoredErasure {
     pub(crate) erased_at: DateTime<Utc>,
     /// JSON object of counts.

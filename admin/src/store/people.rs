@@ -32,7 +32,6 @@ pub(crate) struct Person {
     pub(crate) leads: Vec<Uuid>,
     pub(crate) trips: Vec<Uuid>,
     pub(crate) proposals: Vec<Uuid>,
-    /// The entries of their timeline.
     pub(crate) entries: Vec<Uuid>,
     /// Entries about them on the timelines of `accounts`.
     pub(crate) account_entries: Vec<Uuid>,
@@ -151,7 +150,6 @@ common::statements! {
     WHERE tenant_id = $1 AND key_prefix = ANY($2) AND idempotency_key = ANY($3)";
 }
 
-/// What is stored of a client.
 pub(crate) struct FoundPerson {
     pub(crate) is_company: bool,
     pub(crate) identities: Vec<OwnIdentity>,

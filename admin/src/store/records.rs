@@ -154,7 +154,6 @@ pub(crate) async fn pipeline(
     newest(client, PIPELINE, &[&tenant.0, &stage, &filter.campaign], limit, pipeline_lead).await
 }
 
-/// One lead of a tenant.
 pub(crate) async fn shown_lead(
     client: &Client,
     tenant: TenantId,
@@ -229,7 +228,6 @@ pub(crate) async fn shown_client(
     one(client, SHOWN_CLIENT, &[&tenant.0, &id.0], read).await
 }
 
-/// Creates a company account, which is a client.
 pub(crate) async fn create_company_account(
     tx: &Transaction<'_>,
     tenant: TenantId,

@@ -155,13 +155,11 @@ pub(crate) struct NewReplayJob<'a> {
     pub(crate) states: &'a [DeliveryState],
     pub(crate) event_type: Option<&'a str>,
     pub(crate) subscription: Option<Uuid>,
-    /// The ids of its deliveries.
     pub(crate) ids: Range<Uuid>,
     pub(crate) per_second: i32,
     pub(crate) matched: Option<i64>,
 }
 
-/// Which deliveries are counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counted<'a> {
     pub(crate) tenant: TenantId,

@@ -16,7 +16,6 @@ pub(crate) struct SealedRow {
     pub(crate) tenant: TenantId,
     /// What identifies the row in the tenant.
     pub(crate) name: String,
-    /// A value for each column.
     pub(crate) values: Vec<SealedValue>,
 }
 

@@ -35,7 +35,6 @@ fn faults_of(body: &[u8]) -> Result<AdvisorAction, String> {
     })
 }
 
-/// A body of that action with one field changed.
 fn with(action: &str, field: &str, value: Value) -> Value {
     let mut body = bodies().into_iter().rfind(|body| body["action"] == action).unwrap();
     body[field] = value;

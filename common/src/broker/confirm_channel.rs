@@ -6,7 +6,6 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A channel on which the broker confirms each message.
 #[derive(Clone, Debug)]
 pub(super) struct ConfirmChannel {
     channel: Channel,

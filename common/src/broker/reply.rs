@@ -17,7 +17,6 @@ use tokio::time::timeout;
 /// Maximum time that sending a reply may take.
 const SEND_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A reply to a message.
 #[derive(Debug)]
 pub(super) struct Reply<'r> {
     /// The request's `reply_to`.

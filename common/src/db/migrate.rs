@@ -109,7 +109,6 @@ impl Migration {
         format!("V{}__{}", self.version, self.name)
     }
 
-    /// The checksum in the history.
     fn checksum(&self) -> String {
         hex::encode(Sha256::digest(self.sql))
     }

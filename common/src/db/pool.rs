@@ -288,7 +288,6 @@ mod tests {
     const LONGEST_TEST_WAIT: Duration = Duration::from_secs(20);
     const WAIT: Duration = Duration::from_millis(200);
 
-    /// A pool for the servers on these ports.
     fn pool(ports: &[u16]) -> Database {
         let servers: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
         let url = format!("postgres://connect@{}/connect", servers.join(","));

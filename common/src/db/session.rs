@@ -77,7 +77,6 @@ pub struct DatabaseSession {
 #[derive(Debug, Default)]
 struct Notifications {
     arrived: Notify,
-    /// The payloads by channel.
     payloads: Mutex<BTreeMap<String, BTreeSet<String>>>,
 }
 

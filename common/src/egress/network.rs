@@ -51,7 +51,6 @@ struct LookUp {
     result: Shared<BoxFuture<'static, ResolveResult>>,
 }
 
-/// The lookups of this process.
 static LOOK_UPS_OF_PROCESS: LazyLock<Arc<LookUps>> = LazyLock::new(Arc::default);
 
 impl Network for SystemNetwork {

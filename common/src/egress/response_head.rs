@@ -33,7 +33,6 @@ impl SeenStatus {
     }
 }
 
-/// Follows the head of a response as it is read.
 #[derive(Debug, Default)]
 pub(super) struct ResponseHead {
     pub(super) seen: SeenStatus,

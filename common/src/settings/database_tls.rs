@@ -29,7 +29,6 @@ enum Policy {
 }
 
 impl DatabaseTls {
-    /// The options that it reads.
     pub(super) const OPTIONS: [&str; 4] = ["sslmode", "sslrootcert", "sslcert", "sslkey"];
 
     /// Splits a URL into the driver's part and the options for TLS, whose files must be readable. A file is read again for each

@@ -41,7 +41,6 @@ struct Record {
     span: FinishedSpan,
 }
 
-/// A span as it is exported.
 #[derive(Clone, Debug)]
 pub(super) struct FinishedSpan {
     pub(super) context: TraceContext,

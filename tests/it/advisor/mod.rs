@@ -92,7 +92,6 @@ async fn take_emitted(world: &World) -> Vec<Value> {
     rows
 }
 
-/// The event types of outbox rows.
 fn event_types(emitted: &[Value]) -> Vec<&str> {
     emitted.iter().map(|row| text(&row["event_type"])).collect()
 }

@@ -10,7 +10,6 @@ use tests::{QueuedMessage, World, text, until_equal};
 
 const NOBODY: &str = "0190a5b2-0000-7000-8000-000000000001";
 
-/// One action of each kind that names a lead.
 fn actions_on_lead(lead: &Value) -> Vec<Value> {
     vec![
         action("assign", json!({"lead": lead, "owner": "asha@acme.test"})),

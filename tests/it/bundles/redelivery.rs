@@ -9,7 +9,6 @@ use super::{
 use serde_json::{Value, json};
 use tests::{HttpRequest, HttpResponse, Program, QueuedMessage, World, batch, event};
 
-/// Requests with a lead each.
 fn enquiry_requests(world: &World, count: usize) -> Vec<HttpRequest> {
     (0..count).map(|i| world.key.events(batch(&[enquiry_submitted(&format!("{i}@example.com"))]))).collect()
 }

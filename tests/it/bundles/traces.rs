@@ -12,7 +12,6 @@ async fn verbose() -> World {
     world.set("RUST_LOG", "info,common=debug,ingest=debug,worker=debug,dispatcher=debug").start().await
 }
 
-/// The trace that a caller of that number began.
 fn trace(number: usize) -> String {
     format!("0af7651916cd43dd8448eb211c803{number:03x}")
 }

@@ -70,7 +70,6 @@ impl IdentityProvider {
             .set("CONNECT_OIDC_GROUPS", GROUPS)
     }
 
-    /// Gives a user claims.
     pub(super) async fn set_user(&self, id: &str, claims: &Value) {
         let request = HttpRequest::new("PUT", &format!("/users/{}", encoded(id)), claims.to_string());
         let response = self.http.send(&request.with("content-type", "application/json")).await;

@@ -26,7 +26,6 @@ use tests::{
     slug, text, with_names,
 };
 
-/// A world with a console.
 pub(super) struct ConsoleWorld {
     /// None in the shared world.
     pub(super) console: Option<Program>,
@@ -40,7 +39,6 @@ pub(super) struct Visitor<'c> {
 }
 
 impl ConsoleWorld {
-    /// The shared world.
     pub(super) async fn shared() -> Self {
         Self { console: None, world: World::shared().await }
     }
@@ -56,12 +54,10 @@ impl ConsoleWorld {
         Self { console: Some(console), world }
     }
 
-    /// The console of a world of its own.
     pub(super) fn program(&self) -> &Program {
         self.console.as_ref().expect("a world of its own")
     }
 
-    /// A client of the console.
     pub(super) fn http(&self) -> &HttpClient {
         self.console.as_ref().map_or_else(|| self.world.console(), Program::http)
     }
@@ -228,7 +224,6 @@ pub(super) fn body(response: &HttpResponse) -> String {
     String::from_utf8_lossy(&response.body).into_owned()
 }
 
-/// The text between two others.
 pub(super) fn between<'t>(text: &'t str, before: &str, after: &str) -> &'t str {
     let (_, rest) = text.split_once(before).unwrap_or_else(|| panic!("no {before:?} in {text}"));
     rest.split_once(after).unwrap_or_else(|| panic!("no {after:?} in {rest}")).0

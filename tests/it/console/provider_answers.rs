@@ -46,7 +46,6 @@ impl Provider {
         self.server.respond(path, behavior.with_body(body.to_string()));
     }
 
-    /// The discovery document, with other fields.
     fn set_discovery(&self, other: &Value) {
         let document = json!({
             "issuer": self.server.url(""),

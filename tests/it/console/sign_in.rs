@@ -175,7 +175,6 @@ async fn a_link_needs_a_tenant_that_fits_its_role() {
 const LINKS: &str = "/agencies/acme/partner-links";
 const REVOKE: &str = "/agencies/acme/partner-links/revoke";
 
-/// The path of a link that the page shows.
 fn link_in(page: &str) -> String {
     format!("/sign-in/{}", between(page, "/sign-in/", "<"))
 }

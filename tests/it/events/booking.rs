@@ -116,7 +116,6 @@ async fn invoice(world: &World, lead: &Value) -> Value {
     invoices.remove(0)
 }
 
-/// The credit that the pipeline shows for a lead.
 async fn credit(world: &World, lead: &Value) -> Value {
     world.lead(lead).await["credit"].clone()
 }

@@ -172,7 +172,6 @@ async fn account(world: &World) -> Value {
     world.connectctl.json(&create).await["clientId"].clone()
 }
 
-/// The contact entries of an account, by email.
 async fn contacts(world: &World, account: &Value) -> Vec<Value> {
     let query = "SELECT email, name, phone, client_id::text FROM account_contacts WHERE account_id::text = $1 ORDER BY email";
     world.database.rows(query, &[&tests::text(account)]).await

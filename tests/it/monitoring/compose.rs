@@ -21,7 +21,6 @@ fn texts(array: &Value) -> Vec<&str> {
     array.as_array().into_iter().flatten().map(tests::text).collect()
 }
 
-/// The mounts of a service: source and target.
 fn mounts(service: &Value) -> Vec<(&str, &str)> {
     let volumes = texts(&service["volumes"]).into_iter();
     volumes.filter_map(|volume| volume.trim_end_matches(":ro").split_once(':')).collect()

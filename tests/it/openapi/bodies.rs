@@ -193,7 +193,6 @@ impl TenantFixture {
     }
 }
 
-/// Whether all of an event was read.
 fn is_read(result: &EventResult) -> bool {
     result.status == EventStatus::Accepted && result.warnings.is_empty()
 }

@@ -4,7 +4,6 @@ use serde_json::{Map, Value, json};
 use tests::api_description::{resolved, validator};
 use tests::text;
 
-/// An id of a record.
 pub(super) const ID: &str = "0199c0de-7a3b-7c11-9d1e-3f5a8b2c4d6e";
 pub(super) const TEXT: &str = "text 1";
 

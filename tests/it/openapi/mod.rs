@@ -23,7 +23,6 @@ async fn get(world: &World, target: &str) -> HttpResponse {
     world.http().get(target).await.expect("a response")
 }
 
-/// The document as it is served.
 async fn document(world: &World) -> Value {
     let response = get(world, OPENAPI).await;
     assert_eq!(response.status, 200, "{response:?}");

@@ -36,7 +36,6 @@ fn identified() -> Event {
     at(BEFORE, event("contact.identified"))
 }
 
-/// Creates a company account of that domain.
 async fn company(world: &World, domain: &str) -> Value {
     let create = ["company", "create", "--tenant", "acme", "--name", "Example", "--domain", domain];
     world.connectctl.json(&create).await["clientId"].clone()

@@ -19,7 +19,6 @@ async fn written(world: &World) -> Vec<Value> {
     world.database.rows(query, &[]).await
 }
 
-/// A request to each route that needs credentials.
 fn all_routes(lead: &Value) -> Vec<Route> {
     every_route(lead).into_iter().chain([events_route()]).collect()
 }

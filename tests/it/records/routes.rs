@@ -90,12 +90,10 @@ pub(crate) fn every_route(lead: &Value) -> Vec<Route> {
     .to_vec()
 }
 
-/// The requests that write.
 pub(crate) fn every_write(lead: &Value) -> Vec<Route> {
     every_route(lead).into_iter().filter(Route::is_write).collect()
 }
 
-/// The requests that read.
 pub(crate) fn every_read(lead: &Value) -> Vec<Route> {
     every_route(lead).into_iter().filter(|route| !route.is_write()).collect()
 }

@@ -34,7 +34,6 @@ fn with_wrong_secret(key: &ApiKey) -> ApiKey {
     ApiKey { secret: "wrong".to_owned(), ..key.clone() }
 }
 
-/// The request with this id.
 fn of<'l>(listed: &'l [Value], id: &str) -> &'l Value {
     let found = listed.iter().find(|refused| text(&refused["requestId"]) == id);
     found.unwrap_or_else(|| panic!("no {id}: {listed:?}"))

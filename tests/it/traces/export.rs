@@ -111,7 +111,6 @@ async fn spans_rejected_by_a_collector_are_counted_and_logged_once() {
 pub(super) struct Span {
     /// The program that sent it.
     pub(super) service: String,
-    /// The span as it was sent.
     pub(super) json: Value,
 }
 
@@ -121,7 +120,6 @@ impl Span {
         self.json[name].as_str().unwrap_or_default()
     }
 
-    /// An attribute, as text.
     pub(super) fn attribute(&self, name: &str) -> Option<&str> {
         let attributes = self.json["attributes"].as_array()?;
         let found = attributes.iter().find(|attribute| attribute["key"] == name)?;

@@ -99,7 +99,6 @@ enum Step {
 }
 
 impl Deliveries {
-    /// Whether a statement of that dispatcher and epoch may write.
     fn may_write(&self, state: &State, dispatcher: usize, epoch: u8) -> bool {
         !self.checks_epoch || (state.holder, state.epoch) == (Some(dispatcher), epoch)
     }

@@ -53,7 +53,6 @@ impl Subscriber {
         self.outbound.world.connectctl.json(&[&["advisor"], words, &["--tenant", "acme"]].concat()).await
     }
 
-    /// Writes to a records route, and returns the record.
     async fn write(&self, method: &str, route: &str, body: &Value) -> Value {
         let world = &self.outbound.world;
         let request = world.key.records(method, &format!("{RECORDS}{route}"), body.to_string());

@@ -11,7 +11,6 @@ use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-/// The pipes to a browser.
 #[derive(Debug)]
 pub(super) struct Connection {
     commands: tokio::sync::Mutex<ChildStdin>,

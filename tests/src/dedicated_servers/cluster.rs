@@ -4,7 +4,6 @@ use super::{Broker, Server};
 use crate::services;
 use std::path::PathBuf;
 
-/// The number of nodes.
 const NODES: usize = 3;
 
 /// Three nodes on ports of their own, with partition handling and leaders as `docs/deployment.md` advises.

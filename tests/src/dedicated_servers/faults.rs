@@ -113,7 +113,6 @@ impl Server {
     }
 }
 
-/// The parent of a process.
 fn parent(pid: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The state and the parent follow the command's name, which is in brackets and may contain anything.

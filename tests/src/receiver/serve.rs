@@ -90,7 +90,6 @@ impl State {
     }
 }
 
-/// Serves until the receiver is dropped.
 pub(super) async fn accept(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,

@@ -69,7 +69,6 @@ async fn send_batch(caller: &mut Caller<'_>, operation: u64) {
     }
 }
 
-/// The events of a batch.
 fn plan(random: &mut Random, prefix: &str, operation: u64) -> Vec<Planned> {
     let groups = match random.below(6) {
         0 | 1 => 1,

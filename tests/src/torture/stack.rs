@@ -53,7 +53,6 @@ pub(super) struct Stack {
     pub(super) queues: Queues,
     database: RwLock<TestDatabase>,
     pub(super) connectctl: Connectctl,
-    /// A key of each tenant.
     pub(super) keys: Vec<ApiKey>,
     /// A primary and its synchronous standby.
     postgres: [Postgres; 2],

@@ -27,9 +27,7 @@ const TOO_LATE: Duration = Duration::from_millis(1_500);
 /// A subscription of the run.
 #[derive(Clone, Debug)]
 pub(super) struct Subscribed {
-    /// Number of the tenant.
     pub(super) tenant: usize,
-    /// The path of its URL.
     pub(super) path: String,
     /// Events caused by this key are not sent to it.
     pub(super) key: Option<String>,

@@ -17,7 +17,6 @@ pub(super) struct EventsMessage<'m> {
     pub(super) parts: Vec<Part<'m>>,
 }
 
-/// The events of one request.
 pub(super) struct Part<'m> {
     pub(super) trace_span: TraceSpan,
     pub(super) request_context: RequestContext,

@@ -8,7 +8,6 @@ use crate::state::{InboxKind, InboxMessage, Itinerary, Lead, Proposal, TenantSta
 use common::model::{Brief, ClientId, LeadId, ProposalId, Stage, TripId, text};
 use serde_json::Value;
 
-/// A lead to open.
 #[derive(Clone, Debug)]
 pub(crate) struct NewLead {
     pub(crate) client_id: ClientId,

@@ -83,7 +83,6 @@ pub(crate) fn parse<'a, T: serde::Deserialize<'a>>(raw: &'a RawValue) -> Result<
     serde_json::from_str(raw.get()).map_err(|_| Rejected)
 }
 
-/// The text of a number.
 pub(crate) fn number(raw: &RawValue) -> Result<&str, Rejected> {
     let number = raw.get();
     let is_number = number.starts_with(|first: char| first == '-' || first.is_ascii_digit());

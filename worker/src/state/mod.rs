@@ -173,7 +173,6 @@ impl TenantState {
         self.proposals.values().rfind(|proposal| proposal.trip_id == trip)
     }
 
-    /// Adds an applied event to the ledger.
     pub(crate) fn add_to_ledger(&mut self, entry: LedgerEntry) {
         self.ledger_added.push(entry.event_id.clone());
         self.ledger.insert(entry.event_id.clone(), entry);

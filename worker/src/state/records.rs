@@ -59,7 +59,6 @@ pub(crate) struct Roster {
 }
 
 impl Roster {
-    /// Converts the travelers of a request body.
     pub(crate) fn from_body(sent: &[Traveler]) -> Vec<TravelerView> {
         let stored = |traveler: &Traveler| TravelerView {
             name: traveler.name.as_str().to_owned(),
@@ -138,7 +137,6 @@ common::named! {
     }
 }
 
-/// A proposal of a trip.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Proposal {
     pub(crate) id: ProposalId,
@@ -209,7 +207,6 @@ impl CreditState {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Money(pub(crate) i64);
 
-/// The invoice of a booking.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Invoice {
     /// Identifies the booking within the tenant.
@@ -301,7 +298,6 @@ pub struct Member {
 pub(crate) struct LedgerEntry {
     pub(crate) event_id: String,
     pub(crate) event_type: String,
-    /// Prefix of the API key that sent it.
     pub(crate) key_prefix: String,
     /// Request id of the message that applied it.
     pub(crate) request_id: Uuid,

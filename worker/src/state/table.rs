@@ -50,7 +50,6 @@ impl<K: Ord, V> Table<K, V> {
         self.rows.insert(key, Row { state: RowState::New, version: None, value });
     }
 
-    /// The row with that key.
     pub(crate) fn get(&self, key: &K) -> Option<&V> {
         self.rows.get(key).map(|row| &row.value)
     }
@@ -64,18 +63,15 @@ impl<K: Ord, V> Table<K, V> {
         Some(&mut row.value)
     }
 
-    /// All rows, by key.
     pub(crate) fn values(&self) -> impl DoubleEndedIterator<Item = &V> {
         self.rows.values().map(|row| &row.value)
     }
 
-    /// All keys in their order.
     #[cfg(test)]
     pub(crate) fn keys(&self) -> impl Iterator<Item = &K> {
         self.rows.keys()
     }
 
-    /// The rows in that state, by key.
     pub(crate) fn in_state(&self, state: RowState) -> impl Iterator<Item = &V> {
         self.rows.values().filter(move |row| row.state == state).map(|row| &row.value)
     }

@@ -32,7 +32,6 @@ common::statements! {
         redeemable_percent = excluded.redeemable_percent";
 }
 
-/// Loads the credit of the related people.
 pub(super) fn load(request: &LoadRequest) -> Option<Query<'static>> {
     if !request.with_credits {
         return None;

@@ -44,7 +44,6 @@ common::statements! {
     SET profile = excluded.profile, essence = excluded.essence, updated_at = excluded.updated_at";
 }
 
-/// Loads the records that are named by id.
 pub(super) fn load_named(request: &LoadRequest) -> Option<Query<'static>> {
     if request.discoveries.is_empty() {
         return None;
@@ -53,7 +52,6 @@ pub(super) fn load_named(request: &LoadRequest) -> Option<Query<'static>> {
     Some(Query::new(LOAD_NAMED).bind(tenants).bind(ids))
 }
 
-/// Loads the profiles of the related people.
 pub(super) fn load_profiles(request: &LoadRequest) -> Option<Query<'static>> {
     if !request.with_discoveries {
         return None;

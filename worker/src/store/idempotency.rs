@@ -114,7 +114,6 @@ impl StoredResponses {
     }
 }
 
-/// Stores the responses of successful writes.
 pub(crate) fn store_responses(
     responses: &[(IdempotencyKey, StoredResponse)],
     now: DateTime<Utc>,

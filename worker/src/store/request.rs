@@ -73,7 +73,6 @@ impl WantedIdentities {
         }
     }
 
-    /// Whether there is no identity.
     pub(crate) fn is_empty(&self) -> bool {
         self.emails.is_empty() && self.external_ids.is_empty() && self.phones.is_empty()
     }
@@ -83,14 +82,12 @@ impl WantedIdentities {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClientReferences {
     pub(crate) ids: TenantKeys<Uuid>,
-    /// Ids of their leads.
     pub(crate) leads: TenantKeys<Uuid>,
     /// Booking references of their invoices.
     pub(crate) booking_refs: TenantKeys<String>,
 }
 
 impl ClientReferences {
-    /// Whether there is no reference.
     pub(crate) fn is_empty(&self) -> bool {
         self.ids.is_empty() && self.leads.is_empty() && self.booking_refs.is_empty()
     }

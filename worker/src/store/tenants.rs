@@ -68,7 +68,6 @@ pub(super) fn states(rows: &[Row]) -> States {
     rows.iter().map(state).collect()
 }
 
-/// What a tenant has erased.
 #[derive(Clone, Debug)]
 pub(crate) struct TenantErasures {
     /// When a person was erased last.

@@ -174,7 +174,6 @@ async fn subscriptions_and_deliveries(audited: &mut Audited) {
     audited.changes("subscription remove", &[id], ("subscription.remove", is(id)), acme).await;
 }
 
-/// Writes a delivery that was delivered, and returns its id.
 async fn delivered(database: &TestDatabase, subscription: &str) -> String {
     let id = Uuid::now_v7().to_string();
     let insert = format!(

@@ -36,7 +36,6 @@ impl Person {
         assert_eq!(self.page.status().await, 200, "{}", self.page.text().await);
     }
 
-    /// Opens a path of the console.
     pub(super) async fn open(&self, path: &str) -> u16 {
         self.page.open(&format!("{}{path}", self.base)).await
     }

@@ -145,7 +145,6 @@ async fn a_full_queue_rejects_writes_and_their_retry_applies_them_once() {
     }
 }
 
-/// Restarts ingest with a long reply timeout.
 async fn with_long_reply_timeout(world: &mut World) {
     world.set("CONNECT_REPLY_TIMEOUT", "30s");
     world.restart_ingest().await;

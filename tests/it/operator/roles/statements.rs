@@ -21,7 +21,6 @@ const OF_FUNCTIONS: [(Program, &str, &str, &str); 6] = [
     (Program::Console, "key_revision", "UPDATE", "bump_key_revision(), a trigger of api_keys and tenants"),
 ];
 
-/// The statements that a program runs on tables.
 fn statements(program: Program) -> Vec<&'static str> {
     let own: &[&[Sql]] = match program {
         Program::Ingest => ::ingest::store::STATEMENTS,

@@ -15,7 +15,6 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 /// Longest time of a single step such as a request, a statement or a message.
 const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The result of one measured load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LoadStats {
     /// Number of events, or of whatever was counted.

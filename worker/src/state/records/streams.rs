@@ -80,7 +80,6 @@ impl NotificationKind {
     }
 }
 
-/// A notification of a member.
 #[derive(Clone, Debug)]
 pub(crate) struct Notification {
     /// UUIDv7: notifications are sorted by it.
