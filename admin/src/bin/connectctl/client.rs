@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::context::confirm;
 use crate::output::show;
 use admin::people::{self, Receipt};
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -16,7 +16,13 @@ pub(crate) enum Command {
     Export(ClientArgs),
     /// Erase a client from all tables and dead-letter queues; prints a receipt
     #[command(after_help = ERASE_HELP)]
-    Erase(Erase),
+    Erase {
+        #[command(flatten)]
+        of: ClientArgs,
+        /// Do not ask for confirmation
+        #[arg(long)]
+        yes: bool,
+    },
 }
 
 const ERASE_HELP: &str = "\
@@ -27,19 +33,10 @@ erased before, dead letters that have appeared since are removed.
 Example:
   connectctl client erase --tenant acme --client 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e";
 
-#[derive(Debug, Args)]
-pub(crate) struct Erase {
-    #[command(flatten)]
-    pub(crate) of: ClientArgs,
-    /// Do not ask for confirmation
-    #[arg(long)]
-    pub(crate) yes: bool,
-}
-
 pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Result<()> {
     match command {
         Command::Export(of) => export(&of, context).await,
-        Command::Erase(erase) => self::erase(&erase, context).await,
+        Command::Erase { of, yes } => erase(&of, yes, context).await,
     }
 }
 
@@ -51,10 +48,10 @@ async fn export(of: &ClientArgs, context: &mut Context) -> anyhow::Result<()> {
     context.output.print_document(&exported)
 }
 
-async fn erase(erase: &Erase, context: &mut Context) -> anyhow::Result<()> {
-    let (slug, id) = (erase.of.tenant.slug.as_str(), erase.of.client.as_str());
+async fn erase(of: &ClientArgs, is_confirmed: bool, context: &mut Context) -> anyhow::Result<()> {
+    let (slug, id) = (of.tenant.slug.as_str(), of.client.as_str());
     let (master_keys, broker) = (context.master_keys()?, context.settings()?);
-    if !erase.yes {
+    if !is_confirmed {
         confirm(&format!("Erase client {id} of {slug} for good?"), "nothing is erased").await?;
     }
     let mut observer = context.output.observer();

@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::output::show;
 use admin::input::{CompanyDomain, Name};
 use admin::tenants::{self, CreatedCompany};
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use common::settings::MailboxSettings;
 
 #[derive(Debug, Subcommand)]
@@ -14,30 +14,25 @@ pub(crate) enum Command {
     #[command(
         after_help = "Example:\n  connectctl company create --tenant acme --name 'Example Ltd' --domain example.com"
     )]
-    Create(Create),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Create {
-    #[command(flatten)]
-    pub(crate) tenant: TenantArgs,
-    /// Name of the company
-    #[arg(long)]
-    pub(crate) name: String,
-    /// Mail domain of the company; not that of a free mailbox provider
-    #[arg(long)]
-    pub(crate) domain: String,
+    Create {
+        #[command(flatten)]
+        tenant: TenantArgs,
+        /// Name of the company
+        #[arg(long)]
+        name: String,
+        /// Mail domain of the company; not that of a free mailbox provider
+        #[arg(long)]
+        domain: String,
+    },
 }
 
 pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Result<()> {
     context.settings::<MailboxSettings>()?.apply();
     let Context { database, output, actor, .. } = context;
     match command {
-        Command::Create(create) => {
-            let (name, domain) = (Name::parse(&create.name)?, CompanyDomain::parse(&create.domain)?);
-            output.print_one(
-                &tenants::create_company(database, actor, &create.tenant.slug, &name, &domain).await?,
-            )
+        Command::Create { tenant, name, domain } => {
+            let (name, domain) = (Name::parse(&name)?, CompanyDomain::parse(&domain)?);
+            output.print_one(&tenants::create_company(database, actor, &tenant.slug, &name, &domain).await?)
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::output::show;
 use admin::console::{self, EndedSessions, LoginLink, NewLink, NewPartnerLink, Revoked, Role};
 use admin::input::Name;
 use clap::builder::TypedValueParser;
-use clap::{ArgGroup, Args, Subcommand};
+use clap::{ArgGroup, Subcommand};
 use common::settings::{ConsoleSettings, ConsoleUrl};
 
 #[derive(Debug, Subcommand)]
@@ -15,12 +15,36 @@ pub(crate) enum Command {
     #[command(
         after_help = "Examples:\n  connectctl console login --role operator\n  connectctl console login --tenant acme --role admin --name 'Ada Byron'"
     )]
-    Login(Login),
+    Login {
+        /// What the session may do: viewer and admin of one tenant, operator of all
+        #[arg(long, value_parser = roles())]
+        role: Role,
+        /// Slug of the tenant, for the roles viewer and admin
+        #[arg(
+            long = "tenant",
+            value_name = "SLUG",
+            required_if_eq_any([("role", "viewer"), ("role", "admin")])
+        )]
+        tenant: Option<String>,
+        /// Who signs in, shown in the settings area; the name of the role when not given
+        #[arg(long)]
+        name: Option<String>,
+    },
     /// Create a link that signs in a partner of a tenant once, within fifteen minutes
     #[command(
         after_help = "Example:\n  connectctl console partner-link --tenant acme --name dev@partner.example --role viewer"
     )]
-    PartnerLink(PartnerLink),
+    PartnerLink {
+        /// Slug of the only tenant that the session sees
+        #[arg(long = "tenant", value_name = "SLUG")]
+        tenant: String,
+        /// What the session may do in that tenant
+        #[arg(long, default_value = "viewer", value_parser = partner_roles())]
+        role: Role,
+        /// Who signs in, shown in the settings area and in the audit
+        #[arg(long)]
+        name: String,
+    },
     /// End all links and sessions of a tenant's partners
     #[command(after_help = "Example:\n  connectctl console revoke-partners --tenant acme")]
     RevokePartners {
@@ -43,36 +67,6 @@ pub(crate) enum Command {
     },
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct PartnerLink {
-    /// Slug of the only tenant that the session sees
-    #[arg(long = "tenant", value_name = "SLUG")]
-    pub(crate) tenant: String,
-    /// What the session may do in that tenant
-    #[arg(long, default_value = "viewer", value_parser = partner_roles())]
-    pub(crate) role: Role,
-    /// Who signs in, shown in the settings area and in the audit
-    #[arg(long)]
-    pub(crate) name: String,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Login {
-    /// What the session may do: viewer and admin of one tenant, operator of all
-    #[arg(long, value_parser = roles())]
-    pub(crate) role: Role,
-    /// Slug of the tenant, for the roles viewer and admin
-    #[arg(
-        long = "tenant",
-        value_name = "SLUG",
-        required_if_eq_any([("role", "viewer"), ("role", "admin")])
-    )]
-    pub(crate) tenant: Option<String>,
-    /// Who signs in, shown in the settings area; the name of the role when not given
-    #[arg(long)]
-    pub(crate) name: Option<String>,
-}
-
 fn roles() -> impl TypedValueParser<Value = Role> {
     let meaning = |role| match role {
         Role::Viewer => "Sees the pages of one tenant",
@@ -90,8 +84,19 @@ fn partner_roles() -> impl TypedValueParser<Value = Role> {
 
 pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Result<()> {
     match command {
-        Command::Login(login) => create_login_link(login, context).await,
-        Command::PartnerLink(link) => create_partner_link(link, context).await,
+        Command::Login { role, tenant, name } => {
+            let url = console_url(context)?;
+            let new = NewLink { role, tenant, person: name.as_deref().map(Name::of_person).transpose()? };
+            let link = console::create_link(&mut context.database, &context.actor, &url, &new).await?;
+            print_link(&link, context)
+        }
+        Command::PartnerLink { tenant, role, name } => {
+            let url = console_url(context)?;
+            let new = NewPartnerLink { tenant, role, person: Name::of_person(&name)? };
+            let link =
+                console::create_partner_link(&mut context.database, &context.actor, &url, &new).await?;
+            print_link(&link, context)
+        }
         Command::RevokePartners { tenant } => {
             let revoked = console::revoke_partners(&mut context.database, &context.actor, &tenant).await?;
             context.output.print_one(&revoked)
@@ -103,24 +108,6 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
             context.output.print_one(&ended)
         }
     }
-}
-
-async fn create_login_link(login: Login, context: &mut Context) -> anyhow::Result<()> {
-    let url = console_url(context)?;
-    let new = NewLink {
-        role: login.role,
-        tenant: login.tenant,
-        person: login.name.as_deref().map(Name::of_person).transpose()?,
-    };
-    let link = console::create_link(&mut context.database, &context.actor, &url, &new).await?;
-    print_link(&link, context)
-}
-
-async fn create_partner_link(link: PartnerLink, context: &mut Context) -> anyhow::Result<()> {
-    let url = console_url(context)?;
-    let new = NewPartnerLink { tenant: link.tenant, role: link.role, person: Name::of_person(&link.name)? };
-    let link = console::create_partner_link(&mut context.database, &context.actor, &url, &new).await?;
-    print_link(&link, context)
 }
 
 fn console_url(context: &Context) -> anyhow::Result<ConsoleUrl> {

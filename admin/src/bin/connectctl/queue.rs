@@ -22,13 +22,31 @@ pub(crate) enum Command {
     List,
     /// Show why and when messages of a queue were dead-lettered, oldest first
     #[command(after_help = "Example:\n  connectctl queue show events --dead --limit 20")]
-    Show(ShowArgs),
+    Show {
+        #[command(flatten)]
+        named: DeadLetterQueueArgs,
+        /// Show only the oldest N
+        #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
+        limit: u32,
+    },
     /// Requeue dead letters once their cause has been fixed
     #[command(after_help = REQUEUE_HELP)]
-    Requeue(Requeue),
+    Requeue {
+        #[command(flatten)]
+        named: DeadLetterQueueArgs,
+        /// Requeue only the oldest N [default: all that are in the queue now]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        limit: Option<u32>,
+    },
     /// Drop dead letters permanently
     #[command(after_help = "Example:\n  connectctl queue drop events --dead --yes")]
-    Drop(DropArgs),
+    Drop {
+        #[command(flatten)]
+        named: DeadLetterQueueArgs,
+        /// Do not ask for confirmation
+        #[arg(long)]
+        yes: bool,
+    },
 }
 
 const DECLARE_HELP: &str = "\
@@ -58,33 +76,6 @@ pub(crate) struct DeadLetterQueueArgs {
     pub(crate) dead: bool,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct ShowArgs {
-    #[command(flatten)]
-    pub(crate) named: DeadLetterQueueArgs,
-    /// Show only the oldest N
-    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) limit: u32,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Requeue {
-    #[command(flatten)]
-    pub(crate) named: DeadLetterQueueArgs,
-    /// Requeue only the oldest N [default: all that are in the queue now]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) limit: Option<u32>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct DropArgs {
-    #[command(flatten)]
-    pub(crate) named: DeadLetterQueueArgs,
-    /// Do not ask for confirmation
-    #[arg(long)]
-    pub(crate) yes: bool,
-}
-
 fn queues() -> impl TypedValueParser<Value = Queue> {
     let parse = |name: &str| Queue::ALL.into_iter().find(|queue| queue.as_str() == name);
     one_of(Queue::ALL.map(|queue| (queue.as_str(), "")), parse)
@@ -105,13 +96,15 @@ pub(crate) async fn run(command: Command, json: bool) -> anyhow::Result<()> {
             output.print_list(&queues::list(&broker).await?)?;
         }
         Command::List => output.print_list(&list(&broker, &environment, output).await?)?,
-        Command::Show(ShowArgs { named, limit }) => {
+        Command::Show { named, limit } => {
             let masters = master_keys(&environment, output);
             let letters = queues::dead_letters(&broker, named.queue, limit, masters.as_ref()).await?;
             output.print_list(&letters)?;
         }
-        Command::Requeue(requeue) => output.print_one(&self::requeue(&broker, json, &requeue).await?)?,
-        Command::Drop(dropped) => output.print_one(&discard(&broker, json, &dropped).await?)?,
+        Command::Requeue { named, limit } => {
+            output.print_one(&requeue(&broker, json, named.queue, limit).await?)?;
+        }
+        Command::Drop { named, yes } => output.print_one(&discard(&broker, json, named.queue, yes).await?)?,
     }
     Ok(broker.close().await?)
 }
@@ -149,27 +142,32 @@ async fn list(
 async fn requeue(
     broker: &OperatorConnection,
     json: bool,
-    requeue: &Requeue,
+    queue: Queue,
+    limit: Option<u32>,
 ) -> anyhow::Result<RequeueReport> {
     let Context { mut database, output, actor, .. } = Context::open(json).await?;
     let mut observer = output.observer();
-    let requeued = match requeue.named.queue {
+    let requeued = match queue {
         Queue::Webhooks => {
             output.note("Dead letters of webhooks are replayed as deliveries.");
-            queues::requeue_webhooks(&mut database, &actor, broker, requeue.limit, &mut observer).await?
+            queues::requeue_webhooks(&mut database, &actor, broker, limit, &mut observer).await?
         }
         queue @ (Queue::Events | Queue::Records | Queue::Crm) => {
-            queues::requeue(&mut database, &actor, broker, queue, requeue.limit, &mut observer).await?
+            queues::requeue(&mut database, &actor, broker, queue, limit, &mut observer).await?
         }
     };
     Ok(requeued)
 }
 
-async fn discard(broker: &OperatorConnection, json: bool, dropped: &DropArgs) -> anyhow::Result<DropReport> {
+async fn discard(
+    broker: &OperatorConnection,
+    json: bool,
+    queue: Queue,
+    is_confirmed: bool,
+) -> anyhow::Result<DropReport> {
     let Context { mut database, output, actor, .. } = Context::open(json).await?;
-    let queue = dropped.named.queue;
     let drop = DeadLetterDrop::prepare(broker, queue).await?;
-    if drop.count() > 0 && !dropped.yes {
+    if drop.count() > 0 && !is_confirmed {
         let (count, name) = (drop.count(), broker.queue_name(queue));
         let question =
             format!("Dead letters of {name} to drop: {count}. Their content is lost for good. Drop them?");
