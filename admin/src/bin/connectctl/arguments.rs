@@ -1,8 +1,8 @@
 //! The command line as a whole, and the arguments that several commands have.
 
 use crate::{
-    advisor, audit, client, company, console, delivery, doctor, find, key, measure, member, migrate, queue,
-    refusals, replay, retention, secrets, subscription, tenant, views,
+    advisor, audit, client, company, console, delivery, doctor, find, key, member, migrate, queue, replay,
+    retention, secrets, subscription, tenant, views,
 };
 use admin::input::Rotation;
 use chrono::{DateTime, Utc};
@@ -112,7 +112,7 @@ pub(crate) enum Command {
     #[command(
         after_help = "Examples:\n  connectctl refusals --tenant acme\n  connectctl refusals --tenant acme --key ck_0123456789abcdef --json"
     )]
-    Refusals(refusals::RefusalsArgs),
+    Refusals(views::RefusalsArgs),
     /// Show what operators did
     #[command(
         after_help = "Examples:\n  connectctl audit\n  connectctl audit --tenant acme --from 2026-05-01T00:00:00Z --to 2026-06-01T00:00:00Z --json"
@@ -143,9 +143,9 @@ pub(crate) enum Command {
     /// Show the leads of a tenant
     Pipeline(views::PipelineArgs),
     /// Show the tenants whose requests are refused because their share of the backlog is used up
-    Pressure(measure::PressureArgs),
+    Pressure(views::PressureArgs),
     /// Show the records writes of this month, and the quota
-    Usage(measure::UsageArgs),
+    Usage(views::UsageArgs),
 }
 
 /// The arguments that select a tenant.

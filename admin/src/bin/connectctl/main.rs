@@ -16,12 +16,10 @@ mod delivery;
 mod doctor;
 mod find;
 mod key;
-mod measure;
 mod member;
 mod migrate;
 mod output;
 mod queue;
-mod refusals;
 mod replay;
 mod retention;
 mod secrets;
@@ -72,7 +70,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Secrets(command) => secrets::run(command, &mut open().await?).await,
         Command::Retention(command) => retention::run(command, &mut open().await?).await,
         Command::Advisor(command) => advisor::run(command, &mut open().await?).await,
-        Command::Refusals(args) => refusals::run(args, &open().await?).await,
+        Command::Refusals(args) => views::refusals(args, &open().await?).await,
         Command::Audit(args) => audit::run(args, &mut open().await?).await,
         Command::Timeline(args) => views::timeline(args, &open().await?).await,
         Command::Inbox(args) => views::inbox(args, &open().await?).await,
@@ -80,8 +78,8 @@ async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Discovery(args) => views::discovery(args, &open().await?).await,
         Command::Invoice(args) => views::invoice(args, &open().await?).await,
         Command::Pipeline(args) => views::pipeline(args, &open().await?).await,
-        Command::Pressure(args) => measure::pressure(args, &open().await?).await,
-        Command::Usage(args) => measure::usage(args, &open().await?).await,
+        Command::Pressure(args) => views::pressure(args, &open().await?).await,
+        Command::Usage(args) => views::usage(args, &open().await?).await,
     };
     done.map(|()| ExitCode::SUCCESS)
 }

@@ -1,8 +1,11 @@
-//! The CRM's views of a tenant: `timeline`, `inbox`, `notifications`, `discovery`, `invoice` and `pipeline`.
+//! The CRM's views of a tenant: `timeline`, `inbox`, `notifications`, `discovery`, `invoice` and `pipeline`; `usage` and `pressure`,
+//! how much a tenant writes, and whose requests are refused; and `refusals`, why requests that named a key were refused.
 
 use crate::arguments::{ClientArgs, LeadArgs, Limit, TenantArgs, one_of};
 use crate::context::Context;
 use crate::output::show;
+use admin::refusals::{self, RefusalFilter, RefusedRequest};
+use admin::tenants::{self, Pressure, Usage};
 use admin::views::{
     self, Discovery, InboxMessage, Invoice, Notification, PipelineFilter, PipelineLead, TimelineEntry,
 };
@@ -120,3 +123,52 @@ fn campaign(attribution: &RawValue) -> Option<String> {
     let block: serde_json::Value = serde_json::from_str(attribution.get()).ok()?;
     Some(block.get("campaign")?.as_str()?.to_owned())
 }
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  connectctl pressure")]
+pub(crate) struct PressureArgs;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  connectctl usage --tenant acme")]
+pub(crate) struct UsageArgs {
+    #[command(flatten)]
+    pub(crate) tenant: TenantArgs,
+}
+
+pub(crate) async fn usage(args: UsageArgs, context: &Context) -> anyhow::Result<()> {
+    context.output.print_one(&tenants::usage_of_this_month(&context.database, &args.tenant.slug).await?)
+}
+
+pub(crate) async fn pressure(PressureArgs: PressureArgs, context: &Context) -> anyhow::Result<()> {
+    context.output.print_list(&tenants::pressures(&context.database).await?)
+}
+
+show!(Usage, usage: "Month" usage.month, "Writes" usage.writes, "Quota" usage.quota);
+
+show!(Pressure, pressure: "Tenant" pressure.tenant, "Queue" pressure.queue, "Waiting" pressure.waiting,
+    "Refused" pressure.refused, "Reported at" pressure.reported_at);
+
+#[derive(Debug, Args)]
+pub(crate) struct RefusalsArgs {
+    #[command(flatten)]
+    pub(crate) tenant: TenantArgs,
+    /// Prefix of a key: only requests that named it
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) key: Option<String>,
+    #[command(flatten)]
+    pub(crate) limit: Limit,
+}
+
+pub(crate) async fn refusals(args: RefusalsArgs, context: &Context) -> anyhow::Result<()> {
+    let RefusalsArgs { tenant, key, limit } = args;
+    let limit = context.output.limit(&limit);
+    let filter = RefusalFilter { tenant: tenant.slug, key, before: None };
+    let refused = refusals::list(&context.database, &filter, limit).await?;
+    if refused.items.is_empty() {
+        context.output.note("There is no refused request. One appears about a second after it was refused.");
+    }
+    context.output.print_newest(&refused, limit)
+}
+
+show!(RefusedRequest, refused: "At" refused.at, "Key" refused.key_prefix, "Method" refused.method, "Route" refused.route,
+    "Status" refused.status, "Reason" refused.reason, "Detail" refused.detail, "Request" refused.request_id);
