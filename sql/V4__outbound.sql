@@ -215,14 +215,15 @@ COMMENT ON FUNCTION pending_subscriptions(smallint, uuid, bigint) IS
     'The next subscriptions after that slot and id which have pending deliveries, at most so many, each with the time of its first one and whether its deliveries wait. It reads two rows for each, whatever waits.';
 
 CREATE TABLE attempts (
-    tenant_id   uuid        NOT NULL,
-    delivery_id uuid        NOT NULL,
-    attempt     smallint    NOT NULL,
-    at          timestamptz NOT NULL,
-    status      smallint,
-    error       text,
-    response    text,
-    duration_ms integer     NOT NULL,
+    tenant_id        uuid        NOT NULL,
+    delivery_id      uuid        NOT NULL,
+    attempt          smallint    NOT NULL,
+    at               timestamptz NOT NULL,
+    status           smallint,
+    error            text,
+    response         text,
+    response_headers text,
+    duration_ms      integer     NOT NULL,
     PRIMARY KEY (tenant_id, delivery_id, attempt)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 COMMENT ON TABLE  attempts IS
@@ -236,6 +237,8 @@ COMMENT ON COLUMN attempts.error IS
     'Why there is no status, such as a timeout or a refused address; null where there is one.';
 COMMENT ON COLUMN attempts.response IS
     'The first few KiB of a failed attempt''s response body; null where none is kept.';
+COMMENT ON COLUMN attempts.response_headers IS
+    'Content-Type, Location, Retry-After and Server of a failed attempt''s response, a line each; null where it had none of them.';
 COMMENT ON COLUMN attempts.duration_ms IS 'How long it took, milliseconds.';
 
 CREATE TABLE replay_jobs (

@@ -118,6 +118,7 @@ impl Recorder {
             status: None,
             error: Some("the result of the attempt cannot be recorded".to_owned()),
             response: None,
+            response_headers: None,
             duration_ms: 0,
             ..record.clone()
         };

@@ -15,6 +15,8 @@ pub(crate) struct Attempt {
     /// The first KiB of a failed attempt's response body, with U+FFFD in place of NUL and of invalid UTF-8. `None`
     /// if the body was empty.
     pub response: Option<String>,
+    /// The headers of a failed attempt's response that explain it, a line each.
+    pub response_headers: Option<String>,
     /// The wait that the receiver asks for, counted from the end of the attempt: `Retry-After` of a 429 or 503, at most
     /// 366 days (D26).
     pub retry_after: Option<Duration>,
@@ -26,7 +28,8 @@ impl Attempt {
     /// One that ended without a status, at once unless its duration is set.
     pub(super) fn without_status(outcome: Outcome, error: &str) -> Self {
         let error = Some(error.to_owned());
-        Self { outcome, status: None, error, response: None, retry_after: None, duration: Duration::ZERO }
+        let duration = Duration::ZERO;
+        Self { outcome, status: None, error, response: None, response_headers: None, retry_after: None, duration }
     }
 }
 

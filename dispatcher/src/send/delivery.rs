@@ -143,6 +143,7 @@ impl DeliverySender {
             status: attempt.status.and_then(|status| i16::try_from(status).ok()),
             error: attempt.error,
             response: attempt.response,
+            response_headers: attempt.response_headers,
             duration_ms: i32::try_from(attempt.duration.as_millis()).unwrap_or(i32::MAX),
         }
     }

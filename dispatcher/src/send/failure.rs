@@ -56,7 +56,7 @@ fn lost(error: &legacy::Error) -> String {
 }
 
 /// A text that can be stored and shown.
-fn bounded(text: &str) -> String {
+pub(super) fn bounded(text: &str) -> String {
     let end = text.floor_char_boundary(MAX_TEXT);
     text[..end].replace(char::is_control, "\u{fffd}")
 }

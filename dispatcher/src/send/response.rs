@@ -1,8 +1,11 @@
 //! Reads response bodies, with limits on size and time.
 
+use super::failure::bounded;
 use futures_util::FutureExt as _;
 use http_body_util::BodyExt as _;
+use hyper::HeaderMap;
 use hyper::body::{Body as _, Incoming};
+use hyper::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER, SERVER};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -45,6 +48,15 @@ pub(super) async fn excerpt(mut body: Incoming, left: Duration) -> Option<String
         drop(timeout(BODY_TIMEOUT.min(left), excerpt.read(&mut body)).await);
     }
     excerpt.into_text()
+}
+
+/// The headers of a failed attempt's response that explain it, a line each.
+pub(super) fn explaining(headers: &HeaderMap) -> Option<String> {
+    let lines = [CONTENT_TYPE, LOCATION, RETRY_AFTER, SERVER].into_iter().filter_map(|name| {
+        let value = headers.get(&name)?;
+        Some(format!("{name}: {}", bounded(&String::from_utf8_lossy(value.as_bytes()))))
+    });
+    Some(lines.collect::<Vec<_>>().join("\n")).filter(|lines| !lines.is_empty())
 }
 
 #[derive(Debug, Default)]

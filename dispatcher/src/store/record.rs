@@ -32,9 +32,10 @@ common::statements! {
         ", super::leases!(), "
     ), new AS MATERIALIZED (
         SELECT * FROM unnest($4::uuid[], $5::bigint[], $6::uuid[], $7::smallint[], $8::text[], $9::smallint[], $10::float8[],
-                             $11::timestamptz[], $12::smallint[], $13::text[], $14::text[], $15::integer[], $16::bigint[])
+                             $11::timestamptz[], $12::smallint[], $13::text[], $14::text[], $15::integer[], $16::bigint[],
+                             $17::text[])
             WITH ORDINALITY AS new (subscription_id, number, delivery_id, slot, state, attempts, due_in, at, status, error,
-                                    response, duration_ms, epoch, place)
+                                    response, duration_ms, epoch, headers, place)
         WHERE EXISTS (SELECT FROM lease WHERE lease.slot = new.slot AND lease.epoch = new.epoch)
     ), free AS MATERIALIZED (
         SELECT new.*, d.row, d.last_at, d.last_status, d.last_duration_ms
@@ -52,7 +53,8 @@ common::statements! {
         FROM free AS new
         WHERE d.ctid = new.row
         RETURNING d.tenant_id, d.delivery_id, d.state, new.attempts, new.at, new.status, new.error,
-                  CASE WHEN d.state <> 'dropped' THEN new.response END AS response, new.duration_ms, new.place,
+                  CASE WHEN d.state <> 'dropped' THEN new.response END AS response,
+                  CASE WHEN d.state <> 'dropped' THEN new.headers END AS headers, new.duration_ms, new.place,
                   new.last_at AS first_at, new.last_status AS first_status, new.last_duration_ms AS first_duration_ms
     ), first AS (
         INSERT INTO attempts (tenant_id, delivery_id, attempt, at, status, duration_ms)
@@ -60,8 +62,8 @@ common::statements! {
         FROM updated WHERE attempts = 2 AND first_at IS NOT NULL
         ON CONFLICT DO NOTHING
     ), kept AS (
-        INSERT INTO attempts (tenant_id, delivery_id, attempt, at, status, error, response, duration_ms)
-        SELECT tenant_id, delivery_id, attempts, at, status, error, response, duration_ms
+        INSERT INTO attempts (tenant_id, delivery_id, attempt, at, status, error, response, response_headers, duration_ms)
+        SELECT tenant_id, delivery_id, attempts, at, status, error, response, headers, duration_ms
         FROM updated WHERE state <> 'delivered' OR attempts > 1
         ON CONFLICT DO NOTHING
     )
@@ -92,6 +94,7 @@ pub(crate) struct AttemptRecord {
     pub error: Option<String>,
     /// Beginning of a failed attempt's response body.
     pub response: Option<String>,
+    pub response_headers: Option<String>,
     pub duration_ms: i32,
 }
 
@@ -127,6 +130,7 @@ pub(crate) async fn record(
             &column(rows, |row| row.response.as_deref()),
             &column(rows, |row| row.duration_ms),
             &column(rows, |row| row.lease.epoch),
+            &column(rows, |row| row.response_headers.as_deref()),
         ],
     )
     .await?;
