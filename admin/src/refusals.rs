@@ -75,6 +75,13 @@ pub fn advice(reason: &str) -> &'static str {
         "idempotency_key_reused" => {
             "The Idempotency-Key was used with another body. Use a new one for each new request."
         }
+        "overloaded" | "replay_store_unavailable" => {
+            "Nothing was applied. Send the request again, after the time that Retry-After names."
+        }
+        "processing_timeout" => {
+            "It may have been applied: send it again with the same event ids, or the same Idempotency-Key."
+        }
+        "internal_error" => "The operator finds the reason in the log, by the id of the request.",
         _ => "The response told what is wrong, in code and message. The same request will be refused again.",
     }
 }

@@ -113,7 +113,7 @@ impl KeyRequestRecorder {
 
     /// Counts a request with valid credentials, and notes it if it was refused. Not every status of 400 or above is a refusal
     /// in this sense: those that describe the state of a record (404, 409 and 412) are regular results, and those from 500 on are no fault of the
-    /// caller.
+    /// caller. The latter are noted all the same, so that the request is found by its id, but not counted.
     pub(crate) fn note_result<T>(
         &self,
         head: &RequestHead,
@@ -132,7 +132,6 @@ impl KeyRequestRecorder {
             detail::of_refusal(refusal)
         };
         match refusal.status().as_u16() {
-            500.. => {}
             404 | 409 | 412 => count_accepted(),
             status => {
                 let refused = row(head, body, key, (status, &reason), detail);
