@@ -95,12 +95,12 @@ COMMENT ON COLUMN console_spent_forms.expires_at IS 'When the session of the for
 
 CREATE INDEX console_spent_forms_expires_at ON console_spent_forms (expires_at) WHERE expires_at IS NOT NULL;
 
--- Both tables of minutes are rings: a minute replaces the one of 64 minutes before, so their size is bounded without retention,
--- and every update after the first 64 minutes is HOT. Programs add their counts every few seconds, never in the transaction of
+-- Both tables of minutes are rings: a minute replaces the one of 64 minutes before, and an hour the one of 192 hours before, so their
+-- size is bounded without retention, and an update of an existing row is HOT. Programs add their counts every few seconds, never in the transaction of
 -- what they count.
 CREATE TABLE activity_minutes (
     tenant_id   uuid        NOT NULL,
-    slot        smallint    NOT NULL CHECK (slot BETWEEN 0 AND 63),
+    slot        smallint    NOT NULL CHECK (slot BETWEEN 0 AND 255),
     minute      timestamptz NOT NULL,
     accepted    bigint      NOT NULL DEFAULT 0,
     refused     bigint      NOT NULL DEFAULT 0,
@@ -112,11 +112,12 @@ CREATE TABLE activity_minutes (
     PRIMARY KEY (tenant_id, slot)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE  activity_minutes IS
-    'How many requests, events and attempts at webhooks there were in each of the last minutes, for each tenant and for all together. A ring of 64 minutes: rows are replaced, and never removed.';
+    'How many requests, events and attempts at webhooks there were in each of the last minutes and hours, for each tenant and for all together. A ring of 64 minutes and one of 192 hours: rows are replaced, and never removed.';
 COMMENT ON COLUMN activity_minutes.tenant_id IS 'The tenant; the nil UUID for all tenants together.';
-COMMENT ON COLUMN activity_minutes.slot IS 'The number of the minute since 1970, modulo 64.';
+COMMENT ON COLUMN activity_minutes.slot IS
+    'Of a minute, its number since 1970, modulo 64. Of an hour, 64 and its number since 1970, modulo 192.';
 COMMENT ON COLUMN activity_minutes.minute IS
-    'The first moment of the minute in which the counts were added, by the clock of the program.';
+    'The first moment of the minute or hour in which the counts were added, by the clock of the program.';
 COMMENT ON COLUMN activity_minutes.accepted IS
     'Requests with valid credentials that were not refused, as in api_key_requests.';
 COMMENT ON COLUMN activity_minutes.refused IS 'Refused requests that named an existing key, as in api_key_requests.';

@@ -28,24 +28,46 @@ pub struct QueueLengths {
     pub most: Vec<i64>,
 }
 
+/// A minute and an hour.
+const MINUTE: TimeDelta = TimeDelta::minutes(1);
+pub(crate) const HOUR: TimeDelta = TimeDelta::hours(1);
+
 /// The minutes of the last hour, the current one last, of a tenant or of all together.
 pub async fn last_hour(client: &Client, tenant: Option<TenantId>) -> Result<Vec<ActivityMinute>> {
-    let first = first_minute(clock::database_now());
-    let counted = store::activity::minutes(client, tenant.map_or_else(Uuid::nil, |id| id.0), first).await?;
-    let of = |at: DateTime<Utc>| counted.iter().find(|minute| minute.at == at).copied();
-    Ok(minutes(first)
-        .map(|at| of(at).unwrap_or(ActivityMinute { at, ..ActivityMinute::default() }))
-        .collect())
+    last(client, tenant, MINUTE, MINUTES as i32).await
+}
+
+/// The last `count` hours, at most 192, the current one last, of a tenant or of all together.
+pub async fn last_hours(
+    client: &Client,
+    tenant: Option<TenantId>,
+    count: i32,
+) -> Result<Vec<ActivityMinute>> {
+    last(client, tenant, HOUR, count).await
+}
+
+async fn last(
+    client: &Client,
+    tenant: Option<TenantId>,
+    period: TimeDelta,
+    count: i32,
+) -> Result<Vec<ActivityMinute>> {
+    let first = first_period(clock::database_now(), period, count);
+    let tenant = tenant.map_or_else(Uuid::nil, |id| id.0);
+    let counted = store::activity::counts(client, tenant, first, period == HOUR).await?;
+    let of = |at: DateTime<Utc>| counted.iter().find(|counts| counts.at == at).copied();
+    let periods = (0..count).map(|number| first + period * number);
+    Ok(periods.map(|at| of(at).unwrap_or(ActivityMinute { at, ..ActivityMinute::default() })).collect())
 }
 
 /// The lengths of the queues in the last hour.
 pub async fn queue_lengths(client: &Client) -> Result<Vec<QueueLengths>> {
-    let first = first_minute(clock::database_now());
+    let first = first_period(clock::database_now(), MINUTE, MINUTES as i32);
     let mut all = Vec::new();
     for queue in Queue::CONSUMED {
         let seen = store::activity::lengths(client, queue, first).await?;
         let of = |at| seen.iter().find(|(minute, _)| *minute == at).map_or(0, |(_, ready)| *ready);
-        all.push(QueueLengths { queue, most: minutes(first).map(of).collect() });
+        all.push(QueueLengths { queue, most: (0..MINUTES as i32).map(|number| of(first + MINUTE * number)).collect() });
     }
     Ok(all)
 }
@@ -55,14 +77,9 @@ pub async fn queue_states(client: &Client) -> Result<Vec<QueueState>> {
     store::activity::queue_states(client).await
 }
 
-/// The first minute of the last hour.
-fn first_minute(now: DateTime<Utc>) -> DateTime<Utc> {
-    let current = now.duration_trunc(TimeDelta::minutes(1)).unwrap_or(now);
-    current - TimeDelta::minutes(i64::try_from(MINUTES).unwrap_or_default() - 1)
-}
-
-fn minutes(first: DateTime<Utc>) -> impl Iterator<Item = DateTime<Utc>> {
-    (0_i64..).take(MINUTES).map(move |minute| first + TimeDelta::minutes(minute))
+/// The first moment of the first of `count` minutes or hours, of which the last one is the current one.
+pub(crate) fn first_period(now: DateTime<Utc>, period: TimeDelta, count: i32) -> DateTime<Utc> {
+    now.duration_trunc(period).unwrap_or(now) - period * (count - 1)
 }
 
 #[cfg(test)]
@@ -72,9 +89,8 @@ mod tests {
     #[test]
     fn the_last_hour_ends_with_the_current_minute() {
         let now: DateTime<Utc> = "2026-05-01T10:30:59.999Z".parse().unwrap();
-        let all: Vec<_> = minutes(first_minute(now)).collect();
-        assert_eq!(all.len(), MINUTES);
-        assert_eq!(all.first().unwrap().to_rfc3339(), "2026-05-01T09:31:00+00:00");
-        assert_eq!(all.last().unwrap().to_rfc3339(), "2026-05-01T10:30:00+00:00");
+        let first = first_period(now, MINUTE, MINUTES as i32);
+        assert_eq!(first.to_rfc3339(), "2026-05-01T09:31:00+00:00");
+        assert_eq!(first_period(now, HOUR, 24).to_rfc3339(), "2026-04-30T11:00:00+00:00");
     }
 }

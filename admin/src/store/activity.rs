@@ -7,7 +7,7 @@ use common::broker::Queue;
 use tokio_postgres::{Client, Row};
 use uuid::Uuid;
 
-/// What happened in a minute.
+/// What happened in a minute, or in an hour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ActivityMinute {
     /// Its first moment, by the clock of the program that counted last.
@@ -48,7 +48,8 @@ pub struct QueueState {
 common::statements! {
     const MINUTES = "-- activity_minutes.last
     SELECT minute, accepted, refused, applied, failed, delivered, undelivered, timed_out
-    FROM activity_minutes WHERE tenant_id = $1 AND minute >= $2 ORDER BY minute";
+    FROM activity_minutes WHERE tenant_id = $1 AND minute >= $2 AND slot BETWEEN $3::smallint AND $4::smallint
+    ORDER BY minute";
 
     const LENGTHS = "-- queue_minutes.last
     SELECT m.minute, m.ready
@@ -83,13 +84,15 @@ common::statements! {
     SELECT count(*) FROM (SELECT FROM deliveries WHERE state = 'dead' ORDER BY tenant_id, delivery_id LIMIT 1001) dead";
 }
 
-/// The counts of a tenant, or of all of them for the nil UUID, from `first` on. Minutes without any are missing.
-pub(crate) async fn minutes(
+/// The counts of a tenant, or of all of them for the nil UUID, from `first` on: of minutes, or of hours. Those without any are missing.
+pub(crate) async fn counts(
     client: &Client,
     tenant: Uuid,
     first: DateTime<Utc>,
+    are_hours: bool,
 ) -> Result<Vec<ActivityMinute>> {
-    all(client, MINUTES, &[&tenant, &first], minute).await
+    let (from, to): (i16, i16) = if are_hours { (64, 255) } else { (0, 63) };
+    all(client, MINUTES, &[&tenant, &first, &from, &to], minute).await
 }
 
 /// The lengths of a queue from `first` on. Minutes in which no program looked at it are missing.

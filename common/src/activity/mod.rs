@@ -1,8 +1,8 @@
-//! What happened in each of the last minutes, for the overview of the settings area: requests, events, delivery attempts, and
+//! What happened in each of the last minutes and hours, for the overview of the settings area: requests, events, delivery attempts, and
 //! the lengths of queues.
 //!
 //! The programs note in memory what they do, after they have done it, and write the sums every few seconds with one statement
-//! for all tenants. So nothing that is counted waits for its count, and a page reads at most 64 rows. The counts of the last
+//! for all tenants. So nothing that is counted waits for its count, and a page reads at most 192 rows. The counts of the last
 //! seconds before a program is killed are missing; nothing but charts and hints depends on them.
 
 mod pending;

@@ -34,14 +34,19 @@ macro_rules! sum {
 }
 
 crate::statements! {
-    /// The order of tenants keeps statements of several programs from deadlocks. A minute that is over is not written again.
+    /// The order of rows keeps statements of several programs from deadlocks. A minute that is over is not written again.
     const ADD = concat!("-- activity_minutes.add
     INSERT INTO activity_minutes AS stored
         (tenant_id, slot, minute, accepted, refused, applied, failed, delivered, undelivered, timed_out)
-    SELECT tenant_id, ", slot!(), ", accepted, refused, applied, failed, delivered, undelivered, timed_out
+    SELECT tenant_id, slot, first, accepted, refused, applied, failed, delivered, undelivered, timed_out
     FROM unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[])
         AS new (tenant_id, accepted, refused, applied, failed, delivered, undelivered, timed_out)
-    ORDER BY tenant_id
+    CROSS JOIN (VALUES
+        (", slot!(), "),
+        ((64 + floor(extract(epoch FROM LEAST($1::timestamptz, now())) / 3600)::bigint % 192)::smallint,
+            date_trunc('hour', LEAST($1::timestamptz, now()), 'UTC'))
+    ) AS period (slot, first)
+    ORDER BY tenant_id, slot
     ON CONFLICT (tenant_id, slot) DO UPDATE SET minute = excluded.minute, ",
         sum!("accepted"), ", ", sum!("refused"), ", ", sum!("applied"), ", ", sum!("failed"), ", ",
         sum!("delivered"), ", ", sum!("undelivered"), ", ", sum!("timed_out"), "

@@ -103,7 +103,7 @@ async fn furnish(world: &World, receiver: &Receiver) {
 /// Waits until the programs have counted what they did, and adds the counts of the minutes before, because the charts show an
 /// hour.
 async fn add_last_hour(world: &World) {
-    let counted = "SELECT coalesce(sum(accepted + applied + delivered), 0)::bigint FROM activity_minutes";
+    let counted = "SELECT coalesce(sum(accepted + applied + delivered), 0)::bigint FROM activity_minutes WHERE slot < 64";
     let count = async || world.database.count(counted).await;
     until("the activity is counted", count, |&count| count >= 18).await;
     let add = "
