@@ -5,12 +5,13 @@ mod test_event;
 use crate::audit::{Actor, AuditAction, record};
 use crate::deliveries::first_id;
 use crate::input::{EventTypes, Rotation};
+use crate::overview::{ActivityMinute, HOUR, first_period};
 pub use crate::receiver_url::{CheckedReceiver, check_receiver};
 pub use crate::store::receiver_health::ReceiverHealth;
 use crate::store::subscriptions::SubscriptionRow;
 pub use crate::store::subscriptions::{Subscription, SubscriptionState};
 use crate::{AdminError, Newest, Result, secrets, store, tenants, transact};
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use common::clock;
 use common::model::TenantId;
 use common::sealed::{MasterKeys, Secret, subscription_binding, subscription_url_binding};
@@ -58,17 +59,15 @@ pub async fn create(
     {
         return Err(AdminError::KeyNotActive(prefix.clone()));
     }
-    let url = new.receiver.as_str();
     let (id, secret) = (Uuid::now_v7(), secrets::new_secret("whsec_")?);
     let secret_sealed = secrets::seal(master_keys, &secret, &subscription_binding(tenant, id))?;
-    let whole = Secret::new(url.to_owned());
-    let url_sealed = secrets::seal(master_keys, &whole, &subscription_url_binding(tenant, id))?;
+    let url_sealed = seal_url(master_keys, &new.receiver, tenant, id)?;
     let events = new.events.as_ref().map(EventTypes::names);
     let row = SubscriptionRow {
         tenant,
         id,
         key: new.key.as_deref(),
-        url,
+        url: new.receiver.as_str(),
         events: events.as_deref(),
         secret_sealed: &secret_sealed,
         url_sealed: &url_sealed,
@@ -81,6 +80,37 @@ pub async fn create(
     })
     .await?;
     Ok(SubscriptionSecret { id, secret: secret.reveal().to_owned() })
+}
+
+fn seal_url(
+    master_keys: &MasterKeys,
+    receiver: &CheckedReceiver,
+    tenant: TenantId,
+    id: Uuid,
+) -> Result<Vec<u8>> {
+    let whole = Secret::new(receiver.as_str().to_owned());
+    secrets::seal(master_keys, &whole, &subscription_url_binding(tenant, id))
+}
+
+/// Replaces the URL of a subscription's receiver (D27). Deliveries that wait go to the new one.
+pub async fn set_url(
+    client: &mut Client,
+    actor: &Actor,
+    master_keys: &MasterKeys,
+    id: &str,
+    receiver: &CheckedReceiver,
+) -> Result<Subscription> {
+    secrets::verify_master_keys(client, master_keys).await?;
+    let parsed = parse_id(id)?;
+    let Some(tenant) = store::subscriptions::tenant(&*client, parsed).await? else {
+        return Err(refusal(&*client, id).await);
+    };
+    let sealed = seal_url(master_keys, receiver, tenant, parsed)?;
+    transact(client, async |tx| {
+        let changed = store::subscriptions::set_url(tx, parsed, receiver.as_str(), &sealed).await?;
+        recorded(tx, actor, AuditAction::SetSubscriptionUrl, id, changed).await
+    })
+    .await
 }
 
 /// The newest `limit` subscriptions of a tenant, without removed ones, in the order in which they were created; those before the one
@@ -247,6 +277,22 @@ pub async fn health(
     let since = clock::database_now() - WINDOW;
     store::receiver_health::load(client, tenant, subscriptions, (first_id(since), since), HEALTH_DELIVERIES)
         .await
+}
+
+/// The attempts on a subscription's newest deliveries in each of the last 24 hours, the current one last.
+pub async fn last_day(
+    client: &Client,
+    tenant: TenantId,
+    subscription: Uuid,
+) -> Result<Vec<ActivityMinute>> {
+    let first = first_period(clock::database_now(), HOUR, 24);
+    let times = (first_id(first - WINDOW), first);
+    let counted = store::receiver_health::hours(client, tenant, subscription, times, HEALTH_DELIVERIES).await?;
+    let hour = |at: DateTime<Utc>| {
+        let (delivered, attempts) = counted.get(&(at.timestamp() / 3_600)).copied().unwrap_or_default();
+        ActivityMinute { at, delivered, undelivered: attempts - delivered, ..ActivityMinute::default() }
+    };
+    Ok((0..24).map(|number| hour(first + HOUR * number)).collect())
 }
 
 /// Attempts of the last minutes that failed before a receiver needs attention, and how many of its newest deliveries are considered.

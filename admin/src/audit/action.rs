@@ -61,10 +61,14 @@ actions! {
     RotateSubscriptionSecret = "subscription.rotate-secret",
     /// The event types of a subscription were replaced.
     SetSubscriptionEvents = "subscription.events",
+    /// The URL of a subscription's receiver was replaced.
+    SetSubscriptionUrl = "subscription.url",
     /// A test event was sent to a subscription.
     TestSubscription = "subscription.test",
     /// Deliveries were replayed.
     ReplayDeliveries = "delivery.replay",
+    /// The next attempt of a delivery was made due at once.
+    SendDelivery = "delivery.send-now",
     /// A replay job was stopped.
     StopReplay = "replay.stop",
     /// Dead letters were requeued.

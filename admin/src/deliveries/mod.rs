@@ -9,7 +9,7 @@ use crate::{AdminError, Newest, Result, store, tenants};
 use common::model::{DeliveryState, TenantId};
 pub(crate) use page::first_id;
 pub use page::{DeliveryPage, DeliveryQuery, page};
-pub use replay::replay_one;
+pub use replay::{replay_one, send_now};
 pub use replay_job::{
     MatchingCount, REPLAY_RATE, REPLAY_RATES, ReplayJob, ReplayJobState, count_replay, create_replay,
     find_replay, list_replays, stop_replay, wait_for_replay,
@@ -49,12 +49,12 @@ pub async fn backlogs(client: &Client) -> Result<Vec<SubscriptionBacklog>> {
     store::deliveries::backlogs(client).await
 }
 
-/// The delivery with the id `id`, with its attempts and the receiver's responses.
-pub async fn find(client: &Client, id: &str) -> Result<Delivery> {
+/// The delivery with the id `id`, with its attempts, and `with_responses` also what the receiver responded.
+pub async fn find(client: &Client, id: &str, with_responses: bool) -> Result<Delivery> {
     let found = store::deliveries::find(client, parse_id(id)?).await?;
     let mut delivery = found.ok_or_else(|| AdminError::DeliveryNotFound(id.to_owned()))?;
     let tenant = delivery.tenant;
-    store::deliveries::load_attempts(client, tenant, std::slice::from_mut(&mut delivery), true).await?;
+    store::deliveries::load_attempts(client, tenant, std::slice::from_mut(&mut delivery), with_responses).await?;
     Ok(delivery)
 }
 

@@ -6,8 +6,9 @@ use super::parse_id;
 use crate::audit::{Actor, AuditAction, record};
 use crate::store::{deliveries, delivery_changes};
 use crate::{AdminError, Result, transact};
-use common::model::DeliveryState;
+use common::model::{DeliveryState, TenantId};
 use tokio_postgres::{Client, Transaction};
+use uuid::Uuid;
 
 const REPLAYABLE: &[DeliveryState] = &[DeliveryState::DeadLettered, DeliveryState::Delivered];
 
@@ -32,4 +33,16 @@ pub async fn replay_one(client: &mut Client, actor: &Actor, id: &str) -> Result<
     } else {
         AdminError::DeliveryNotReplayable { id: parsed, state }
     })
+}
+
+/// Makes the next attempt of a tenant's pending delivery due now. Its schedule goes on after that attempt.
+pub async fn send_now(client: &mut Client, actor: &Actor, tenant: TenantId, id: Uuid) -> Result<()> {
+    transact(client, async |tx| {
+        if !delivery_changes::send_now(tx, tenant, id).await? {
+            let ended = "the delivery is not pending any more: open its page again";
+            return Err(AdminError::InvalidInput(ended.to_owned()));
+        }
+        record(tx, actor, AuditAction::SendDelivery, &id.to_string(), Some(tenant)).await
+    })
+    .await
 }

@@ -27,6 +27,9 @@ pub struct Attempt {
     /// The beginning of the receiver's response; only of a single delivery.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response: Option<String>,
+    /// Headers of that response which explain it, a line each.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_headers: Option<String>,
 }
 
 /// A subscription with pending or dead deliveries.
@@ -84,6 +87,9 @@ pub struct Delivery {
     pub event_type: Option<String>,
     /// Id of the subscription.
     pub subscription_id: Uuid,
+    /// URL of the receiver, without the values of its query.
+    #[serde(skip)]
+    pub url: String,
     /// Whether it was delivered.
     pub state: DeliveryState,
     /// When the event was fanned out.
@@ -100,18 +106,23 @@ pub struct Delivery {
     pub(crate) last: Option<Attempt>,
 }
 
-/// What is shown of the deliveries `d`; the events' types are looked up for these only.
+/// What is shown of the deliveries `d`; the events' types and the receivers are looked up for these only.
 macro_rules! shown {
     ($deliveries:expr) => {
         concat!(
             "SELECT d.tenant_id, d.delivery_id, d.event_id, d.subscription_id, d.state, d.created_at,
-    d.next_attempt_at, d.last_at, d.last_status, d.last_error, d.last_duration_ms, o.event_type, o.origin
+    d.next_attempt_at, d.last_at, d.last_status, d.last_error, d.last_duration_ms, o.event_type, o.origin,
+    coalesce(s.display_url, '') AS url
 FROM (",
             $deliveries,
             ") d
 LEFT JOIN LATERAL (
     SELECT event_type, origin FROM outbox o WHERE o.tenant_id = d.tenant_id AND o.event_id = d.event_id LIMIT 1
-) o ON true"
+) o ON true
+LEFT JOIN LATERAL (
+    SELECT display_url FROM subscriptions s
+    WHERE s.tenant_id = d.tenant_id AND s.subscription_id = d.subscription_id LIMIT 1
+) s ON true"
         )
     };
 }
@@ -167,7 +178,8 @@ common::statements! {
 
     /// The limit is more attempts than a delivery can have.
     const ATTEMPTS = "-- attempts.of_deliveries
-    SELECT a.delivery_id, a.at, a.status, a.error, CASE WHEN $3 THEN a.response END AS response, a.duration_ms
+    SELECT a.delivery_id, a.at, a.status, a.error, CASE WHEN $3 THEN a.response END AS response,
+           CASE WHEN $3 THEN a.response_headers END AS response_headers, a.duration_ms
     FROM unnest($2::uuid[]) AS shown (delivery_id)
     CROSS JOIN LATERAL (
         SELECT * FROM attempts a WHERE a.tenant_id = $1 AND a.delivery_id = shown.delivery_id LIMIT 32768
@@ -274,17 +286,18 @@ fn delivery(row: &Row) -> Result<Delivery> {
             error: row.try_get("last_error")?,
             duration_ms: row.try_get::<_, Option<i32>>("last_duration_ms")?.unwrap_or_default(),
             response: None,
+            response_headers: None,
         })
     };
     Ok(read_row!(row => Delivery {
-        id = "delivery_id", tenant = "tenant_id" as TenantId, event_id, event_type, subscription_id,
+        id = "delivery_id", tenant = "tenant_id" as TenantId, event_id, event_type, subscription_id, url,
         state: state(row)?, created_at, next_attempt_at: next_attempt.map(clock::to_text), origin,
         attempts: Vec::new(), last: last_at.map(last).transpose()?
     }))
 }
 
 fn attempt(row: &Row) -> Result<Attempt> {
-    Ok(read_row!(row => Attempt { at, status, error, duration_ms, response }))
+    Ok(read_row!(row => Attempt { at, status, error, duration_ms, response, response_headers }))
 }
 
 fn backlog(row: &Row) -> Result<SubscriptionBacklog> {

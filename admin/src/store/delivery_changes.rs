@@ -30,6 +30,10 @@ common::statements! {
     ))
     RETURNING delivery_id";
 
+    const SEND_NOW = "-- deliveries.send_now
+    UPDATE deliveries SET next_attempt_at = now()
+    WHERE tenant_id = $1 AND delivery_id = $2 AND state = 'pending'";
+
     /// A delivery that the dispatcher finishes meanwhile keeps its outcome.
     const DROP = "-- deliveries.drop
     UPDATE deliveries SET state = 'dropped', next_attempt_at = NULL, needs_notice = false
@@ -66,6 +70,15 @@ pub(crate) async fn replay(
         wake_dispatchers(tx).await?;
     }
     Ok(replayed)
+}
+
+/// Makes the next attempt of a pending delivery due. `false` if it is not pending.
+pub(crate) async fn send_now(tx: &Transaction<'_>, tenant: TenantId, id: Uuid) -> Result<bool> {
+    let is_pending = execute(tx, SEND_NOW, &[&tenant.0, &id]).await? > 0;
+    if is_pending {
+        wake_dispatchers(tx).await?;
+    }
+    Ok(is_pending)
 }
 
 /// Drops the next batch of a removed subscription's pending and dead-lettered deliveries, and returns their number.

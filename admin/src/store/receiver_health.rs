@@ -23,16 +23,11 @@ pub struct ReceiverHealth {
     pub last_failure: Option<(DateTime<Utc>, String)>,
 }
 
-common::statements! {
-    /// Reads a bounded number of each subscription's newest deliveries. Of one that succeeded at once its row tells the attempt.
-    const HEALTH = "-- attempts.health
-    SELECT s.subscription_id, count(*) AS attempts, count(*) FILTER (WHERE a.status BETWEEN 200 AND 299) AS succeeded,
-        percentile_disc(0.5) WITHIN GROUP (ORDER BY a.duration_ms) AS median_ms,
-        percentile_disc(0.95) WITHIN GROUP (ORDER BY a.duration_ms) AS slow_ms,
-        max(a.at) FILTER (WHERE a.status IS NULL OR a.status NOT BETWEEN 200 AND 299) AS failed_at,
-        (array_agg(concat_ws(', ', 'status ' || a.status, a.error) ORDER BY a.at DESC)
-            FILTER (WHERE a.status IS NULL OR a.status NOT BETWEEN 200 AND 299))[1] AS failure
-    FROM unnest($2::uuid[]) AS s (subscription_id)
+/// The attempts `a` of the newest deliveries of subscriptions `s`: a bounded number of each. Of a delivery that succeeded at once its row
+/// tells the attempt.
+macro_rules! attempts {
+    () => {
+        "    FROM unnest($2::uuid[]) AS s (subscription_id)
     CROSS JOIN LATERAL (
         SELECT * FROM (
             SELECT * FROM deliveries d
@@ -49,8 +44,26 @@ common::statements! {
             SELECT a.at, a.status, a.error, a.duration_ms FROM attempts a
             WHERE a.tenant_id = $1 AND a.delivery_id = d.delivery_id AND a.at >= $4 LIMIT 32768
         ) a
-    ) a
-    GROUP BY s.subscription_id";
+    ) a"
+    };
+}
+
+common::statements! {
+    const HEALTH = concat!("-- attempts.health
+    SELECT s.subscription_id, count(*) AS attempts, count(*) FILTER (WHERE a.status BETWEEN 200 AND 299) AS succeeded,
+        percentile_disc(0.5) WITHIN GROUP (ORDER BY a.duration_ms) AS median_ms,
+        percentile_disc(0.95) WITHIN GROUP (ORDER BY a.duration_ms) AS slow_ms,
+        max(a.at) FILTER (WHERE a.status IS NULL OR a.status NOT BETWEEN 200 AND 299) AS failed_at,
+        (array_agg(concat_ws(', ', 'status ' || a.status, a.error) ORDER BY a.at DESC)
+            FILTER (WHERE a.status IS NULL OR a.status NOT BETWEEN 200 AND 299))[1] AS failure
+", attempts!(), "
+    GROUP BY s.subscription_id");
+
+    const HOURS = concat!("-- attempts.hours
+    SELECT floor(extract(epoch FROM a.at) / 3600)::bigint AS hour,
+        count(*) FILTER (WHERE a.status BETWEEN 200 AND 299) AS succeeded, count(*) AS attempts
+", attempts!(), "
+    GROUP BY 1");
 }
 
 /// The health of receivers, by attempts since a time on at most `most` deliveries with ids from the given one on.
@@ -71,4 +84,19 @@ pub(crate) async fn load(
         Ok((row.try_get("subscription_id")?, health))
     };
     Ok(all(client, HEALTH, parameters, read).await?.into_iter().collect())
+}
+
+/// The attempts of one receiver by hour since 1970: how many succeeded, and how many there were. Parameters are those of [`load`].
+pub(crate) async fn hours(
+    client: &Client,
+    tenant: TenantId,
+    subscription: Uuid,
+    (first_id, since): (Uuid, DateTime<Utc>),
+    most: i64,
+) -> Result<HashMap<i64, (i64, i64)>> {
+    let subscriptions = [subscription];
+    let parameters: super::Parameters<'_> =
+        &[&tenant.0, &subscriptions.as_slice(), &first_id, &since, &most];
+    let read = |row: &Row| Ok((row.try_get("hour")?, (row.try_get("succeeded")?, row.try_get("attempts")?)));
+    Ok(all(client, HOURS, parameters, read).await?.into_iter().collect())
 }

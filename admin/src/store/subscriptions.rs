@@ -81,6 +81,10 @@ common::statements! {
     WHERE subscription_id = $1 AND removed_at IS NULL
     RETURNING tenant_id, subscription_id, display_url, key_prefix, event_types, created_at, paused_at, removed_at";
 
+    const SET_URL = "-- subscriptions.set_url
+    UPDATE subscriptions SET display_url = $2, url_sealed = $3 WHERE subscription_id = $1 AND removed_at IS NULL
+    RETURNING tenant_id, subscription_id, display_url, key_prefix, event_types, created_at, paused_at, removed_at";
+
     const SLUG = "-- subscriptions.slug
     SELECT s.tenant_id, t.slug, s.paused_at IS NOT NULL
     FROM subscriptions s
@@ -190,6 +194,16 @@ pub(crate) async fn set_events(
     events: Option<&[&str]>,
 ) -> Result<Option<(TenantId, Subscription)>> {
     one(tx, SET_EVENTS, &[&id, &events, &clock::database_now()], tenant_and_subscription).await
+}
+
+/// Replaces the URL of the receiver, which is stored sealed, and without the values of its query.
+pub(crate) async fn set_url(
+    tx: &Transaction<'_>,
+    id: Uuid,
+    url: &str,
+    sealed: &[u8],
+) -> Result<Option<(TenantId, Subscription)>> {
+    one(tx, SET_URL, &[&id, &displayable(url), &sealed], tenant_and_subscription).await
 }
 
 /// The tenant with its slug, and whether the subscription is paused, of one that is not removed.

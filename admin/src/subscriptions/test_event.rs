@@ -70,7 +70,7 @@ fn envelope(event: Uuid, subscription: Uuid, slug: &str) -> String {
 pub async fn wait_for_test(client: &Client, test: TestEvent, within: Duration) -> Result<Delivery> {
     let (deadline, id) = (Instant::now() + within, test.delivery.to_string());
     loop {
-        let found = match deliveries::find(client, &id).await {
+        let found = match deliveries::find(client, &id, true).await {
             Ok(delivery) if !delivery.attempts.is_empty() => return Ok(delivery),
             Ok(delivery) => Some(delivery),
             // The event is not fanned out yet.

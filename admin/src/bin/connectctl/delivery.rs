@@ -170,7 +170,7 @@ async fn list(args: List, context: &Context) -> anyhow::Result<()> {
 }
 
 async fn show(context: &Context, id: &str) -> anyhow::Result<()> {
-    let delivery = deliveries::find(&context.database, id).await?;
+    let delivery = deliveries::find(&context.database, id, true).await?;
     print(context, &delivery)
 }
 
