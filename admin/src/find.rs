@@ -10,7 +10,7 @@ use common::clock;
 use common::model::{DeliveryState, Email, TenantId};
 use common::trace::TraceContext;
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -62,6 +62,12 @@ pub struct FoundStep {
     /// The webhook delivery of this event, in an entry about a delivery.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivery_id: Option<Uuid>,
+    /// The receiver of this delivery, without the values of the query of its URL.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receiver: Option<String>,
+    /// Why it failed, in a word or two: a status, or an error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
 }
 
 /// Finds everything known of an id. An unknown id gives an empty list.
@@ -109,14 +115,14 @@ impl Search<'_> {
                 self.add_refused(&refused);
             }
             if let Some(lead) = store::found::lead(self.client, &self.ids, uuid).await? {
-                self.add_lead(&lead);
+                applied.extend(self.add_lead(&lead).await?);
             }
             if let Some(found) = store::found::client(self.client, &self.ids, uuid).await? {
-                self.add_client(&found);
+                applied.extend(self.add_client(&found).await?);
             }
         }
         for lead in store::found::leads_by_number(self.client, &self.ids, id).await? {
-            self.add_lead(&lead);
+            applied.extend(self.add_lead(&lead).await?);
         }
         for booking in store::found::bookings(self.client, &self.ids, id).await? {
             self.add_booking(id, &booking);
@@ -125,13 +131,18 @@ impl Search<'_> {
             && with_emails
         {
             for found in store::found::clients_by_email(self.client, &self.ids, email.key()).await? {
-                self.add_client(&found);
+                applied.extend(self.add_client(&found).await?);
             }
         }
+        // One event may be found in several ways.
+        let mut seen = HashSet::new();
+        applied.retain(|event| seen.insert((event.tenant, event.id.clone())));
         for event in &applied {
             self.add_applied(event);
             outbound.extend(self.caused_by(event).await?);
         }
+        let mut seen = HashSet::new();
+        outbound.retain(|event| seen.insert(event.id));
         for event in &outbound {
             self.add_outbound(event).await?;
         }
@@ -175,6 +186,8 @@ impl Search<'_> {
             client_id: None,
             lead_id: None,
             delivery_id: None,
+            receiver: None,
+            failure: None,
         }
     }
 
@@ -226,13 +239,19 @@ impl Search<'_> {
         let about = |step: FoundStep| FoundStep {
             event_id: Some(delivery.event_id.to_string()),
             delivery_id: Some(delivery.id),
+            receiver: Some(delivery.url.clone()),
             ..step
         };
         let detail = format!("for subscription {}, now {}", delivery.subscription_id, delivery.state);
         self.steps.push(about(self.step(delivery.tenant, delivery.created_at, "delivery", detail)));
         for (number, attempt) in (1..).zip(&delivery.attempts) {
             let detail = format!("number {number}: {}, {} ms", attempt.outcome(), attempt.duration_ms);
-            self.steps.push(about(self.step(delivery.tenant, attempt.at, "attempt", detail)));
+            let failure = (!attempt.is_success()).then(|| match attempt.status {
+                Some(status) => status.to_string(),
+                None => attempt.outcome(),
+            });
+            let step = about(self.step(delivery.tenant, attempt.at, "attempt", detail));
+            self.steps.push(FoundStep { failure, ..step });
         }
         let next = delivery.next_attempt_at.as_deref().and_then(|at| DateTime::parse_from_rfc3339(at).ok());
         if let (DeliveryState::Pending, Some(at)) = (delivery.state, next) {
@@ -242,10 +261,12 @@ impl Search<'_> {
         }
     }
 
-    fn add_lead(&mut self, lead: &store::found::FoundLead) {
+    /// Returns the events of the lead.
+    async fn add_lead(&mut self, lead: &store::found::FoundLead) -> Result<Vec<AppliedEvent>> {
         let detail = format!("enquiry {} opened, now at stage {}", lead.number, lead.stage);
         let step = self.step(lead.tenant, lead.created_at, "lead", detail);
         self.steps.push(FoundStep { lead_id: Some(lead.id), client_id: Some(lead.client), ..step });
+        store::found::applied_of_client(self.client, lead.tenant, lead.client, Some(lead.id)).await
     }
 
     fn add_refused(&mut self, refused: &RefusedRequest) {
@@ -253,12 +274,15 @@ impl Search<'_> {
         let detail = detail.as_ref().map_or_else(String::new, |detail| format!(" ({detail})"));
         let told = format!("{method} {route} with key {key_prefix} got {status}: {reason}{detail}");
         let step = self.step(refused.tenant, refused.at, "refused", told);
-        self.steps.push(FoundStep { request_id: Some(refused.request_id), ..step });
+        let failure = Some(status.to_string());
+        self.steps.push(FoundStep { request_id: Some(refused.request_id), failure, ..step });
     }
 
-    fn add_client(&mut self, found: &store::found::FoundClient) {
+    /// Returns the newest events of the client.
+    async fn add_client(&mut self, found: &store::found::FoundClient) -> Result<Vec<AppliedEvent>> {
         let step = self.step(found.tenant, found.created_at, "client", "client created".to_owned());
         self.steps.push(FoundStep { client_id: Some(found.id), ..step });
+        store::found::applied_of_client(self.client, found.tenant, found.id, None).await
     }
 
     fn add_booking(&mut self, reference: &str, booking: &store::found::FoundBooking) {

@@ -55,6 +55,18 @@ common::statements! {
     ) l
     ORDER BY l.applied_at LIMIT 100";
 
+    /// The newest events of a client, or of one of its leads. Its timeline has an entry for each.
+    const APPLIED_OF_CLIENT = "-- found.applied_of_client
+    SELECT l.tenant_id, l.event_id, l.event_type, l.key_prefix, l.request_id, l.applied_at, l.client_id, l.lead_id, l.warnings
+    FROM (
+        SELECT event_id FROM timeline WHERE tenant_id = $1 AND client_id = $2 ORDER BY entry_id DESC LIMIT 100
+    ) t
+    CROSS JOIN LATERAL (
+        SELECT * FROM event_ledger l WHERE l.tenant_id = $1 AND l.event_id = t.event_id LIMIT 1
+    ) l
+    WHERE $3::uuid IS NULL OR l.lead_id = $3
+    LIMIT 20";
+
     const OUTBOUND = "-- found.outbound
     SELECT o.tenant_id, o.event_id, o.event_type, o.created_at, o.request_id
     FROM unnest($1::uuid[]) AS t (tenant_id)
@@ -149,6 +161,16 @@ pub(crate) async fn applied_of_trace(
     trace: Uuid,
 ) -> Result<Vec<AppliedEvent>> {
     all(client, APPLIED_OF_TRACE, &[&tenants, &trace], applied_event).await
+}
+
+/// The newest events of a client, of one of its leads if one is given.
+pub(crate) async fn applied_of_client(
+    client: &Client,
+    tenant: TenantId,
+    of: Uuid,
+    lead: Option<Uuid>,
+) -> Result<Vec<AppliedEvent>> {
+    all(client, APPLIED_OF_CLIENT, &[&tenant.0, &of, &lead], applied_event).await
 }
 
 /// The outbound events with this id.

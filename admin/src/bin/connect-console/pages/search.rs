@@ -2,10 +2,10 @@
 
 use crate::context::View;
 use crate::failure::Failure;
-use crate::format::time;
+use crate::format::{pill, time};
 use crate::layout;
 use admin::find::{FindQuery, FoundStep, find};
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use common::model::text;
 use maud::{Markup, html};
 use warp::reply::Response;
@@ -59,26 +59,57 @@ fn nothing(id: &str) -> Markup {
     html! {
         p { "Nothing is known of " code { (id) } "." }
         ul {
-            li { "An event that was refused with a 4xx or 503 was not applied, and is not known here. A refused request is found by its " code { "X-Request-Id" } ", if it named a key." }
+            li { "An event of a request that was refused, or got 503, is not known by its id. Such a request is found by its " code { "X-Request-Id" } " for some days, if its signature or key was checked." }
             li { "An event that is still in the queue appears as soon as it is applied." }
-            li { "A request is found by its " code { "X-Request-Id" } ", if it applied an event or was refused lately. A trace id (W3C) finds the events that were applied in the trace." }
+            li { "A request is found by its " code { "X-Request-Id" } ", if it applied an event. A trace id (W3C) finds the events that were applied in the trace." }
         }
     }
 }
 
+/// What happened, and what became of each delivery.
 fn timeline(steps: &[FoundStep]) -> Markup {
     let first = steps.first().map(|step| step.at);
-    let since = |step: &FoundStep| first.map(|first| step.at - first).filter(|since| !since.is_zero());
+    let mut deliveries: Vec<_> = steps.iter().filter(|step| step.delivery_id.is_some()).collect();
+    // The order of time is kept within each.
+    let order = |step: &&FoundStep| steps.iter().position(|one| one.delivery_id == step.delivery_id);
+    deliveries.sort_by_key(order);
     html! {
-        ol.timeline {
-            @for step in steps {
-                li {
-                    span.stage { (step.stage) } " " (time(step.at))
-                    @if let Some(since) = since(step) { span.soft { " · " (duration(since)) " after the first" } }
-                    br; bdi { (step.detail) }
-                    (links(step))
-                }
-            }
+        ol.timeline { @for step in steps.iter().filter(|step| step.delivery_id.is_none()) { (item(step, first)) } }
+        @for of_one in deliveries.chunk_by(|one, next| one.delivery_id == next.delivery_id) {
+            h2 { (of_one[0].receiver.as_deref().unwrap_or("Receiver")) }
+            ol.timeline { @for step in of_one { (item(step, first)) } }
+        }
+    }
+}
+
+/// What a step is called, and its color.
+fn name(step: &FoundStep) -> (&'static str, String) {
+    let (class, name) = match (step.stage, step.failure.as_deref()) {
+        ("received", _) => ("soft", "Received"),
+        ("applied", _) => ("good", "Applied"),
+        ("outbox", _) => ("good", "Webhook prepared"),
+        ("delivery", _) => ("soft", "To be sent"),
+        ("attempt", None) => return ("good", format!("Sent to {}", step.receiver.as_deref().unwrap_or("the receiver"))),
+        ("refused", Some(status)) if status.starts_with('5') => return ("bad", format!("Answered {status}")),
+        ("refused", Some(status)) => return ("bad", format!("Refused {status}")),
+        (_, Some(failure)) => return ("bad", format!("Failed {failure}")),
+        ("next attempt", None) => ("warn", "Next attempt"),
+        ("lead", None) => ("soft", "Enquiry opened"),
+        ("client", None) => ("soft", "Client created"),
+        (_, None) => ("soft", "Booking"),
+    };
+    (class, name.to_owned())
+}
+
+fn item(step: &FoundStep, first: Option<DateTime<Utc>>) -> Markup {
+    let since = first.map(|first| step.at - first).filter(|since| !since.is_zero());
+    let (class, name) = name(step);
+    html! {
+        li {
+            (pill(class, &name)) " " (time(step.at))
+            @if let Some(since) = since { span.soft { " · " (duration(since)) " after the first" } }
+            br; bdi { (step.detail) }
+            (links(step))
         }
     }
 }
@@ -113,6 +144,38 @@ fn duration(span: TimeDelta) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn step(stage: &'static str, delivery: Option<u128>, failure: Option<&str>) -> FoundStep {
+        FoundStep {
+            at: DateTime::UNIX_EPOCH,
+            stage,
+            detail: String::new(),
+            tenant: "acme".to_owned(),
+            event_id: None,
+            request_id: None,
+            client_id: None,
+            lead_id: None,
+            delivery_id: delivery.map(uuid::Uuid::from_u128),
+            receiver: delivery.map(|number| format!("https://{number}.example")),
+            failure: failure.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn steps_are_told_in_words_and_grouped_by_receiver() {
+        let steps = [
+            step("received", None, None),
+            step("delivery", Some(1), None),
+            step("delivery", Some(2), None),
+            step("attempt", Some(1), Some("500")),
+            step("attempt", Some(2), None),
+            step("refused", None, Some("503")),
+        ];
+        let shown = timeline(&steps).into_string();
+        let places = ["Received", "Answered 503", "<h2>https://1.example", "Failed 500", "<h2>https://2.example", "Sent to https://2"];
+        let places = places.map(|text| shown.find(text).unwrap_or_else(|| panic!("{text}: {shown}")));
+        assert!(places.is_sorted(), "{shown}");
+    }
 
     #[test]
     fn durations_have_a_unit_that_fits() {
