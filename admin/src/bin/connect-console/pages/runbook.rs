@@ -3,7 +3,9 @@
 use crate::context::View;
 use crate::failure::Failure;
 use crate::layout;
-use maud::{Markup, html};
+use maud::{Markup, PreEscaped, html};
+use pulldown_cmark::html::push_html;
+use pulldown_cmark::{CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use warp::reply::Response;
 
 /// The runbook of this release, as Markdown.
@@ -11,9 +13,18 @@ const RUNBOOK: &str = include_str!("../../../../../ops/RUNBOOK.md");
 
 /// The page with the runbook.
 pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
+    // The title of the page is that of the document.
+    let text = RUNBOOK.trim_start_matches("# Runbook\n");
     let content = html! {
-        p.soft { "What to do about each alert. The text is that of " code { "ops/RUNBOOK.md" } " of this release." }
-        @for section in sections(RUNBOOK) { (shown(&section)) }
+        details open {
+            summary { "Sections" }
+            ul.sections {
+                @for (level, heading) in headings(text) {
+                    li.sub[level > HeadingLevel::H2] { a href={ "#" (anchor(&heading)) } { (heading) } }
+                }
+            }
+        }
+        div.document { (rendered(text)) }
     };
     Ok(layout::page(&view, "Runbook", &content))
 }
@@ -23,41 +34,41 @@ pub(super) fn link(heading: &str) -> Markup {
     html! { a href={ "/runbook#" (anchor(heading)) } { "Runbook: " (heading) } }
 }
 
-/// A heading, with its level, and the text below it.
-struct Section<'t> {
-    level: usize,
-    heading: &'t str,
-    text: Vec<&'t str>,
-}
-
-/// The sections of a Markdown text. A line that begins with `#` within a block of code is no heading.
-fn sections(text: &str) -> Vec<Section<'_>> {
-    let mut found: Vec<Section<'_>> = Vec::new();
-    let mut is_code = false;
-    for line in text.lines() {
-        is_code ^= line.trim_start().starts_with("```");
-        let level = line.chars().take_while(|c| *c == '#').count();
-        let heading = line[level..].strip_prefix(' ').filter(|_| level > 0 && !is_code);
-        match (heading, found.last_mut()) {
-            (Some(heading), _) => found.push(Section { level, heading, text: Vec::new() }),
-            (None, Some(section)) => section.text.push(line),
-            (None, None) => {}
+/// The headings of a Markdown text.
+fn headings(text: &str) -> Vec<(HeadingLevel, String)> {
+    let (mut found, mut is_heading) = (Vec::new(), false);
+    for event in Parser::new_ext(text, Options::ENABLE_TABLES) {
+        if let Event::Start(Tag::Heading { level, .. }) = event {
+            found.push((level, String::new()));
+            is_heading = true;
+        } else if let Event::End(TagEnd::Heading(_)) = event {
+            is_heading = false;
+        } else if let (true, Event::Text(part) | Event::Code(part), Some((_, heading))) =
+            (is_heading, &event, found.last_mut())
+        {
+            heading.push_str(part);
         }
     }
     found
 }
 
-fn shown(section: &Section<'_>) -> Markup {
-    let text = section.text.join("\n");
-    html! {
-        // The title of the page is that of the document.
-        @match section.level {
-            1 => {},
-            2 => h2 id=(anchor(section.heading)) { (section.heading) },
-            _ => h3 id=(anchor(section.heading)) { (section.heading) },
+/// A Markdown text as HTML. Links to other files are left out, and their text stays.
+fn rendered(text: &str) -> Markup {
+    let (mut ids, mut is_kept) = (headings(text).into_iter().map(|(_, heading)| anchor(&heading)), false);
+    let events = Parser::new_ext(text, Options::ENABLE_TABLES).filter_map(|event| {
+        if let Event::Start(Tag::Heading { level, classes, attrs, .. }) = event {
+            let id = ids.next().map(CowStr::from);
+            return Some(Event::Start(Tag::Heading { level, id, classes, attrs }));
         }
-        @if !text.trim().is_empty() { pre.wrapped { (text.trim()) } }
-    }
+        if let Event::Start(Tag::Link { dest_url, .. }) = &event {
+            is_kept = dest_url.starts_with('#');
+        }
+        let is_link = matches!(event, Event::Start(Tag::Link { .. }) | Event::End(TagEnd::Link));
+        (!is_link || is_kept).then_some(event)
+    });
+    let mut html = String::new();
+    push_html(&mut html, events);
+    PreEscaped(html)
 }
 
 /// The id of a heading, as renderers of Markdown make it.
@@ -69,28 +80,34 @@ fn anchor(heading: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
-    fn sections_have_their_text_and_code_has_no_headings() {
-        let text =
-            "# Runbook\nAbout\n## Queues\n### ConnectQueueLag\nDo this:\n```sh\n# not a heading\n```\n";
-        let found = sections(text);
-        let headings: Vec<_> = found.iter().map(|section| (section.level, section.heading)).collect();
-        assert_eq!(headings, [(1, "Runbook"), (2, "Queues"), (3, "ConnectQueueLag")]);
-        assert_eq!(found[2].text, ["Do this:", "```sh", "# not a heading", "```"]);
-        let page = shown(&found[2]).into_string();
-        assert!(page.starts_with("<h3 id=\"connectqueuelag\">"), "{page}");
+    fn headings_have_ids_and_code_has_no_headings() {
+        let text = "## Queues\nSee [it](#connectqueuelag) and [a file](../x.md).\n### ConnectQueueLag\n```sh\n# no heading <b>\n```\n";
+        let found: Vec<_> = headings(text).into_iter().map(|(_, heading)| heading).collect();
+        assert_eq!(found, ["Queues", "ConnectQueueLag"]);
+        let shown = rendered(text).into_string();
+        for part in [
+            "<h2 id=\"queues\">Queues</h2>",
+            "<h3 id=\"connectqueuelag\">",
+            "<a href=\"#connectqueuelag\">it</a> and a file.",
+            "# no heading &lt;b&gt;",
+        ] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
     }
 
     #[test]
     fn every_section_of_the_runbook_is_shown_once() {
-        let found = sections(RUNBOOK);
-        let mut ids: Vec<_> = found.iter().map(|section| anchor(section.heading)).collect();
-        assert!(ids.len() > 30, "{ids:?}");
-        ids.sort();
-        let count = ids.len();
-        ids.dedup();
-        assert_eq!(ids.len(), count, "two sections have one id");
+        let found = headings(RUNBOOK);
+        let ids: BTreeSet<_> = found.iter().map(|(_, heading)| anchor(heading)).collect();
+        assert!(ids.len() > 30 && ids.len() == found.len(), "two sections have one id: {ids:?}");
         assert!(link("Events are late").into_string().contains("href=\"/runbook#events-are-late\""));
+        let shown = rendered(RUNBOOK).into_string();
+        let links = shown.split("href=\"#").skip(1).map(|rest| rest.split('"').next().unwrap_or_default());
+        for link in links {
+            assert!(ids.contains(link), "{link}");
+        }
     }
 }
