@@ -13,6 +13,7 @@ async fn failed_deliveries_are_seen_and_replayed_one_by_one_and_all_that_match()
     let receiver = Receiver::http();
     let broken =
         Behavior::status(500).with_header("x-evil", "<script>").with_body("<script>alert(1)</script>");
+    let broken = broken.with_header("server", "shop <1>");
     receiver.respond_to_all(broken);
     world.subscribe(&receiver.url("/hook")).await;
     for number in 0..3 {
@@ -30,6 +31,7 @@ async fn failed_deliveries_are_seen_and_replayed_one_by_one_and_all_that_match()
     assert_eq!(links(&listed("?state=dead&type=lead.assigned&from=2020-01-01T00:00").await), 3);
     assert_eq!(links(&listed("?type=booking.confirmed").await), 0);
     assert_eq!(links(&listed("?to=2020-01-01T00:00").await), 0);
+    assert_eq!(links(&listed("?range=1h").await), 3);
     assert!(listed("?state=lost").await.contains("state &quot;lost&quot; is not known. It was ignored."));
 
     let rows =
@@ -38,9 +40,20 @@ async fn failed_deliveries_are_seen_and_replayed_one_by_one_and_all_that_match()
     let page = visitor.page(&format!("{DELIVERIES}/{first}")).await;
     assert!(page.contains("status 500") && page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"), "{page}");
     assert!(page.contains("&quot;eventType&quot;:&quot;lead.assigned&quot;"), "the body as sent: {page}");
+    let parts = [
+        "<details open><summary>Headers and body</summary><pre class=\"wrapped\"><code>server: shop &lt;1&gt;</code>",
+        "\n  &quot;eventType&quot;: &quot;lead.assigned&quot;,\n",
+        "\nX-Connect-Event: lead.assigned\n",
+        &format!("\nX-Connect-Delivery: {first}\n"),
+        "class=\"pill bad\">Failed<",
+    ];
+    for part in parts {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert!(!page.contains("x-evil"), "only headers that explain a failure are kept: {page}");
     let viewer = console.viewer().await;
     let masked = viewer.page(&format!("{DELIVERIES}/{first}")).await;
-    assert!(!masked.contains("leadId") && !masked.contains("Send it again"), "{masked}");
+    assert!(!masked.contains("leadId") && !masked.contains("shop") && !masked.contains("Send it again"), "{masked}");
 
     receiver.respond_to_all(Behavior::status(204));
     let done = visitor.change(&format!("{DELIVERIES}/{first}/replay"), &[]).await;

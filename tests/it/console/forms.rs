@@ -12,12 +12,13 @@ async fn administrators_manage_members_and_discovery_and_operators_the_limits() 
     let (admin, operator, viewer) = (console.admin().await, console.operator().await, console.viewer().await);
     let members = format!("{AGENCY}/members");
     let added = [("email", "Zoe@Example.com"), ("name", "Zoe <script>")];
-    assert_eq!(admin.change(&members, &added).await, format!("{AGENCY}/settings?done=member-added"));
-    let page = viewer.page(&format!("{AGENCY}/settings")).await;
+    assert_eq!(admin.change(&members, &added).await, format!("{AGENCY}/members?done=member-added"));
+    let page = viewer.page(&members).await;
     assert!(page.contains("z***@example.com") && page.contains("Zoe &lt;script&gt;"), "{page}");
     assert!(!page.contains("Add a member"), "a viewer sees no forms: {page}");
     let faults = admin.post(&members, &[("email", "nobody"), ("name", "Typed")]).await;
     assert_eq!(faults.status, 422);
+    assert_eq!(body(&faults).matches(" autofocus").count(), 1, "the field with the first fault has the focus");
     assert!(body(&faults).contains("must be an email address") && body(&faults).contains("value=\"Typed\""));
     admin.change(&format!("{members}/remove"), &[("email", "zoe@example.com")]).await;
     let inactive = "SELECT count(*) FROM members WHERE email = 'zoe@example.com' AND NOT active";
@@ -89,7 +90,7 @@ async fn long_lists_of_an_agency_have_pages_that_neither_skip_nor_repeat_anythin
     for (list, row, more) in [
         ("keys", "<th scope=\"row\"><a href=\"/agencies/acme/keys/", "Older"),
         ("webhooks", "<th scope=\"row\"><a href=\"/agencies/acme/webhooks/", "Older"),
-        ("settings", "name=\"email\" value=\"", "More members"),
+        ("members", "name=\"email\" value=\"", "More members"),
     ] {
         let (mut path, mut seen, mut rows) = (format!("{AGENCY}/{list}"), BTreeSet::new(), Vec::new());
         loop {
@@ -108,15 +109,15 @@ async fn long_lists_of_an_agency_have_pages_that_neither_skip_nor_repeat_anythin
 async fn usage_is_drawn_by_month_with_the_quota() {
     let console = ConsoleWorld::shared().await;
     let viewer = console.viewer().await;
-    let settings = format!("{AGENCY}/settings");
-    assert!(viewer.page(&settings).await.contains("There was no write in the last 12 months."));
+    let usage = format!("{AGENCY}/usage");
+    assert!(viewer.page(&usage).await.contains("There was no write in the last 12 months."));
     let insert = "INSERT INTO usage_counters (tenant_id, month, writes)
         SELECT tenant_id, date_trunc('month', now() AT TIME ZONE 'UTC')::date, 1234 FROM tenants WHERE slug = 'acme'";
     console.world.database.execute(insert).await;
     console.world.database.execute("UPDATE tenants SET monthly_quota = 2000").await;
-    let page = viewer.page(&settings).await;
-    assert!(page.contains("<svg class=\"chart\"") && page.contains("1\u{2009}234"), "{page}");
-    assert!(page.contains("class=\"quota\""), "{page}");
+    let page = viewer.page(&usage).await;
+    assert!(page.contains("<svg role=\"img\"") && page.contains("1\u{2009}234"), "{page}");
+    assert!(page.contains("<line class=\"quota\""), "{page}");
     assert!(viewer.page(AGENCY).await.contains("1\u{2009}234"));
     console.world.database.execute("UPDATE tenants SET monthly_quota = 1234").await;
     assert!(viewer.page(AGENCY).await.contains("The monthly quota is used up"));

@@ -1,6 +1,6 @@
 //! API keys in the browser: create, use, change, rotate, revoke.
 
-use super::{ConsoleWorld, Visitor, between, body};
+use super::{ConsoleWorld, Visitor, between, body, sample};
 use tests::{ApiKey, HttpResponse, MAX_WAIT, World, batch, event, eventually, until_equal};
 
 const KEYS: &str = "/agencies/acme/keys";
@@ -83,7 +83,7 @@ async fn a_key_is_created_used_changed_rotated_and_revoked() {
     {
         assert!(audit.contains(&format!("<th scope=\"row\">{action}</th>")), "{action}: {audit}");
     }
-    assert!(audit.contains("<td><bdi>admin</bdi></td><td>console</td>"), "{audit}");
+    assert!(audit.contains("<td data-label=\"Who\"><bdi>admin</bdi></td><td data-label=\"With\">console</td>"), "{audit}");
     let revoked = visitor.page(&page).await;
     assert!(revoked.contains("Revoked") && !revoked.contains("Replace the secret"), "{revoked}");
     let refused = visitor.post(&format!("{page}/scopes"), &[("scopes", "leads:read")]).await;
@@ -105,10 +105,7 @@ async fn the_samples_of_a_new_key_run() {
     ] {
         // Each with a key of its own, so that no second signature of the same second is a replay.
         let page = body(&visitor.post(KEYS, &[("name", "sample"), ("scopes", "events:ingest")]).await);
-        let code =
-            between(between(&page, &format!("<h3>{heading}</h3>"), "</pre>"), "<code data-copy>", "</code>");
-        let code =
-            code.replace("&quot;", "\"").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+        let code = sample(&page, heading);
         let mut run = tokio::process::Command::new(command[0]);
         let output = run.args(&command[1..]).arg(&code).output().await.expect("the sample runs");
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -224,6 +224,13 @@ pub(super) fn body(response: &HttpResponse) -> String {
     String::from_utf8_lossy(&response.body).into_owned()
 }
 
+/// The code of a sample that a page shows below a heading.
+pub(super) fn sample(page: &str, heading: &str) -> String {
+    let shown = between(page, &format!("<h3>{heading}</h3>"), "</pre>");
+    let code = between(shown, "<code data-copy>", "</code>").replace("&quot;", "\"");
+    code.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+}
+
 pub(super) fn between<'t>(text: &'t str, before: &str, after: &str) -> &'t str {
     let (_, rest) = text.split_once(before).unwrap_or_else(|| panic!("no {before:?} in {text}"));
     rest.split_once(after).unwrap_or_else(|| panic!("no {after:?} in {rest}")).0

@@ -50,6 +50,9 @@ async fn the_last_hour_is_counted_for_each_agency_and_for_all() {
     assert!(page.contains("1 of 2 requests were refused in the last 10 minutes"), "{page}");
     let all =
         ["4 accepted and 1 refused in the last hour", "3 applied and 1 failed", "1 delivered and 1 failed"];
+    let day = ["4 accepted and 1 refused in the last 24 hours", "The numbers of each hour"];
+    operator.until_shown("/?range=24h", &day).await;
+    operator.until_shown("/agencies/other?range=7d", &["1 accepted and 1 refused in the last 7 days"]).await;
     let page = operator.until_shown("/", &all).await;
     for queue in ["events", "records", "crm"] {
         assert!(page.contains(&format!("Waiting in {queue}")), "{queue}: {page}");
@@ -85,6 +88,8 @@ async fn waiting_messages_have_an_age_in_the_browser_and_on_the_command_line() {
     let waiting = console.world.send(&[event("contact.identified").email("ben@example.com")]).await;
     assert_eq!(waiting.status, 503, "{waiting:?}");
     let sent_by = common::clock::now();
+    let refused = format!("/find?id={}", waiting.header("x-request-id"));
+    console.operator().await.until_shown(&refused, &["Answered 503", "processing_timeout"]).await;
     // A busy machine may be late with the first event, too.
     let late = "Requests of the last 10 minutes that got 503 processing_timeout: ";
     console.operator().await.until_shown("/", &[late, "href=\"/runbook#events-are-late\""]).await;

@@ -81,8 +81,8 @@ async fn every_form_acts_once_and_shows_the_same_page() {
          SELECT tenant_id, '{delivery}', '{delivery}', '{subscription}', 1, 'delivered', now() FROM tenants WHERE slug = 'acme'"
     );
     database.execute(&insert).await;
-    let [settings, webhooks, deliveries] =
-        ["settings", "webhooks", "deliveries"].map(|one| format!("{AGENCY}/{one}"));
+    let [settings, webhooks, deliveries, members, partners] =
+        ["settings", "webhooks", "deliveries", "members", "partners"].map(|one| format!("{AGENCY}/{one}"));
     let filter = [("state", "delivered"), ("rate", "50")];
     let mut sent = BTreeSet::new();
     for (page, action, fields) in [
@@ -94,18 +94,20 @@ async fn every_form_acts_once_and_shows_the_same_page() {
         (format!("{webhooks}/new"), webhooks.clone(), &[("url", "https://93.184.215.14/other")]),
         (hook.clone(), format!("{hook}/test"), &[]),
         (hook.clone(), format!("{hook}/events"), &[("events", "lead.assigned")]),
+        (hook.clone(), format!("{hook}/url"), &[("url", "https://93.184.215.14/third")]),
         (hook.clone(), format!("{hook}/pause"), &[]),
         (hook.clone(), format!("{hook}/resume"), &[]),
         (hook.clone(), format!("{hook}/rotate"), &[("overlap", "24h")]),
         (format!("{deliveries}/replay?state=delivered"), format!("{deliveries}/replay"), &filter),
         (format!("{deliveries}/{delivery}"), format!("{deliveries}/{delivery}/replay"), &[]),
+        (format!("{deliveries}/{delivery}"), format!("{deliveries}/{delivery}/send-now"), &[]),
         (format!("{hook}/remove"), format!("{hook}/remove"), &[]),
         (settings.clone(), settings.clone(), &[("discovery", "true")]),
         (settings.clone(), format!("{AGENCY}/limits"), &[("quota", "5"), ("reads", "7")]),
-        (settings.clone(), format!("{AGENCY}/members"), &[("email", "m@example.com"), ("name", "Mo")]),
-        (settings.clone(), format!("{AGENCY}/members/remove"), &[("email", "m@example.com")]),
-        (settings.clone(), format!("{AGENCY}/partner-links"), &[("partner", "dev"), ("role", "viewer")]),
-        (settings.clone(), format!("{AGENCY}/partner-links/revoke"), &[]),
+        (members.clone(), members.clone(), &[("email", "m@example.com"), ("name", "Mo")]),
+        (members.clone(), format!("{members}/remove"), &[("email", "m@example.com")]),
+        (partners.clone(), format!("{AGENCY}/partner-links"), &[("partner", "dev"), ("role", "viewer")]),
+        (partners.clone(), format!("{AGENCY}/partner-links/revoke"), &[]),
         ("/queues/crm/requeue".to_owned(), "/queues/crm/requeue".to_owned(), &[]),
         ("/queues/crm/drop".to_owned(), "/queues/crm/drop".to_owned(), &[]),
     ] {

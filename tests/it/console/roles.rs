@@ -104,6 +104,7 @@ async fn nothing_of_another_agency_is_found_under_the_own_one() {
             (format!("keys/{}/rotate", foreign.prefix), &[]),
             (format!("keys/{}/end-overlap", foreign.prefix), &[]),
             (format!("webhooks/{id}/events"), &[]),
+            (format!("webhooks/{id}/url"), &[("url", "https://93.184.215.14/other")]),
             (format!("webhooks/{id}/test"), &[]),
             (format!("replays/{job}/stop"), &[]),
             (format!("webhooks/{id}/pause"), &[]),
@@ -111,6 +112,7 @@ async fn nothing_of_another_agency_is_found_under_the_own_one() {
             (format!("webhooks/{id}/rotate"), &[]),
             (format!("webhooks/{id}/remove"), &[]),
             (format!("deliveries/{delivery}/replay"), &[]),
+            (format!("deliveries/{delivery}/send-now"), &[]),
         ] {
             let response = visitor.post(&format!("/agencies/acme/{path}"), fields).await;
             assert_eq!(response.status, 404, "{path}: {}", body(&response));

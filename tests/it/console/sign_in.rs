@@ -236,10 +236,12 @@ async fn a_partner_invites_nobody_whatever_their_role() {
     assert_eq!(partner.get("/agencies/acme/keys/new").await.status, 200, "an administrator otherwise");
     assert_eq!(partner.post(LINKS, &[("partner", "friend"), ("role", "viewer")]).await.status, 403);
     assert_eq!(partner.post(REVOKE, &[]).await.status, 403);
-    let settings = "/agencies/acme/settings";
-    assert!(
-        !partner.page(settings).await.contains("partner-links") && admin.page(settings).await.contains(LINKS)
-    );
+    let partners = "/agencies/acme/partners";
+    let refused = partner.get(partners).await;
+    assert!(refused.status == 403 && body(&refused).contains("href=\"/agencies/acme/deliveries\""), "a menu");
+    let missing = body(&partner.get("/nothing").await);
+    assert!(missing.contains("Not found") && missing.contains("href=\"/agencies/acme/deliveries\""), "{missing}");
+    assert!(!partner.page("/agencies/acme").await.contains(partners) && admin.page(partners).await.contains(LINKS));
     assert_eq!(console.world.database.count("SELECT count(*) FROM console_login_links").await, 0);
 }
 
@@ -257,7 +259,7 @@ async fn the_access_of_partners_is_ended_at_once_and_nobody_elses() {
     let (mut partner, mut of_other) = (console.visitor(), console.visitor());
     partner.sign_in(&created[0]).await;
     of_other.sign_in(&created[2]).await;
-    assert_eq!(admin.change(REVOKE, &[]).await, "/agencies/acme/settings?done=partners-revoked");
+    assert_eq!(admin.change(REVOKE, &[]).await, "/agencies/acme/partners?done=partners-revoked");
     assert_eq!(partner.get("/agencies/acme").await.header("location"), "/sign-in");
     assert_eq!(console.visitor().sign_in(&created[1]).await.status, 410, "a link that nobody had used");
     assert_eq!(of_other.get("/agencies/other").await.status, 200);

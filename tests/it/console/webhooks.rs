@@ -1,6 +1,7 @@
 //! Webhook subscriptions in the browser.
 
-use super::{ConsoleWorld, between, body};
+use super::{ConsoleWorld, between, body, sample};
+use common::signature::sign_webhook;
 use tests::{Behavior, Receiver, World, text};
 
 const WEBHOOKS: &str = "/agencies/acme/webhooks";
@@ -27,10 +28,19 @@ async fn a_subscription_is_created_paused_resumed_rotated_and_removed() {
         "{shown}"
     );
     assert!(!shown.contains("unseen") && !shown.contains(&secret), "{shown}");
+    assert!(created.contains("Send a test event"), "{created}");
+    verify_by_samples(&created, &secret).await;
     let count = async |condition: &str| {
         let query = format!("SELECT count(*) FROM subscriptions WHERE {condition}");
         console.world.database.count(&query).await
     };
+    let changed = [("url", "https://93.184.215.14/moved?token=unseen")];
+    assert_eq!(visitor.change(&format!("{page}/url"), &changed).await, format!("{page}?done=url"));
+    assert_eq!(count("display_url = 'https://93.184.215.14/moved?token=***'").await, 1);
+    let refused = visitor.post(&format!("{page}/url"), &[("url", "https://10.0.0.1/")]).await;
+    assert!(refused.status == 422 && body(&refused).contains("address 10.0.0.1 is not public"), "{}", body(&refused));
+    let recorded = console.world.connectctl.list(&["audit", "--tenant", "acme"]).await;
+    assert_eq!(recorded.iter().filter(|record| record["action"] == "subscription.url").count(), 1);
     visitor.change(&format!("{page}/pause"), &[]).await;
     assert_eq!(count("paused_at IS NOT NULL").await, 1);
     assert!(visitor.page("/agencies/acme").await.contains("1 subscriptions are paused"));
@@ -46,11 +56,31 @@ async fn a_subscription_is_created_paused_resumed_rotated_and_removed() {
     assert_eq!(count("old_secret_until < now() + interval '2 days'").await, 1, "nothing was changed");
     let forced = visitor.post(&format!("{page}/rotate"), &[("overlap", "7d"), ("replace", "yes")]).await;
     assert_eq!((forced.status, count("old_secret_until > now() + interval '2 days'").await), (200, 1));
-    assert!(visitor.page(&format!("{page}/remove")).await.contains("https://93.184.215.14/hook"));
+    assert!(visitor.page(&format!("{page}/remove")).await.contains("https://93.184.215.14/moved"));
     assert_eq!(visitor.change(&format!("{page}/remove"), &[]).await, format!("{WEBHOOKS}?done=removed"));
     assert_eq!(count("removed_at IS NOT NULL").await, 1);
     assert_eq!(visitor.get(&page).await.status, 404);
     assert!(visitor.page(WEBHOOKS).await.contains("There is no subscription"));
+}
+
+/// Runs the code that a page shows, on a webhook with a valid signature and on one with another body.
+async fn verify_by_samples(page: &str, secret: &str) {
+    let header = sign_webhook([secret.as_bytes()].into_iter(), common::clock::now().timestamp(), b"{}");
+    for (heading, command, calls) in [
+        ("Python 3", ["python3", "-c"], "print(verify('HEADER', b'{}'), verify('HEADER', b'{ }'))"),
+        (
+            "Node 18 or later",
+            ["node", "-e"],
+            "console.log(verify('HEADER', Buffer.from('{}')), verify('HEADER', Buffer.from('{ }')))",
+        ),
+    ] {
+        let code = format!("{}\n{}", sample(page, heading), calls.replace("HEADER", &header));
+        let mut run = tokio::process::Command::new(command[0]);
+        let output = run.arg(command[1]).arg(&code).output().await.expect("the sample runs");
+        let printed = String::from_utf8_lossy(&output.stdout).trim().to_lowercase();
+        assert_eq!(printed, "true false", "{heading}: {output:?}\n{code}");
+    }
+    assert!(sample(page, "PHP 8").contains(secret), "{page}");
 }
 
 #[tokio::test]
@@ -87,6 +117,7 @@ async fn a_refused_receiver_is_explained_beside_its_field() {
 #[tokio::test]
 async fn event_types_are_changed_and_a_test_event_shows_the_health_of_the_receiver() {
     let builder = World::with().ingests(0).workers(0).dispatchers(1);
+    let builder = builder.set("CONNECT_WEBHOOK_BACKOFF_BASE", "60m");
     let console = ConsoleWorld::of(builder.set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true")).await;
     let visitor = console.admin().await;
     let receiver = Receiver::http();
@@ -108,10 +139,19 @@ async fn event_types_are_changed_and_a_test_event_shows_the_health_of_the_receiv
         receiver.received_at("/hook").iter().all(|sent| sent.header("x-connect-event") == "webhook.test")
     );
     let health = visitor.page(&page).await;
-    assert!(health.contains("50 %") && health.contains("(1 of 2)"), "{health}");
+    assert!(health.contains("1 of 2") && health.contains("attempts succeeded"), "{health}");
     assert!(health.contains("Last failure") && health.contains("status 503"), "{health}");
+    // What waits for an hour is sent at once, and cannot be once it has arrived.
+    assert!(health.contains("Retrying") && health.contains("1 delivered and 1 failed in the last 24 hours"), "{health}");
+    let delivery = between(&failed, "/agencies/acme/deliveries/", "\"");
+    let delivery = format!("/agencies/acme/deliveries/{delivery}");
+    let sent = visitor.change(&format!("{delivery}/send-now"), &[]).await;
+    assert_eq!(sent, format!("{delivery}?done=sent-now"));
+    let shown = visitor.until_shown(&delivery, &["Delivered"]).await;
+    assert!(shown.contains("status 503") && shown.contains("status 204"), "{shown}");
+    assert_eq!(visitor.post(&format!("{delivery}/send-now"), &[]).await.status, 409);
     let listed = visitor.page(WEBHOOKS).await;
-    assert!(listed.contains("50 %") && listed.contains("status 503"), "{listed}");
+    assert!(listed.contains("66 %") && listed.contains("status 503"), "{listed}");
     visitor.change(&format!("{page}/events"), &[]).await;
     let all = "SELECT count(*) FROM subscriptions WHERE event_types IS NULL";
     assert_eq!(console.world.database.count(all).await, 1);

@@ -101,7 +101,7 @@ impl Contacts for Delivery {
     fn mask(&mut self) {
         self.origin.mask();
         for attempt in &mut self.attempts {
-            attempt.response = None;
+            (attempt.response, attempt.response_headers) = (None, None);
         }
     }
 }

@@ -72,7 +72,10 @@ async fn handle(
     body: impl AsyncFnOnce(bool) -> Result<Bytes, Failure>,
     label: &mut &'static str,
 ) -> Result<Response, Failure> {
-    let found = find(&request.method, &request.path)?;
+    let found = match find(&request.method, &request.path) {
+        Ok(found) => found,
+        Err(failure) => return Ok(without_route(app, request, failure).await),
+    };
     *label = found.route.pattern;
     // Only this code makes the proof and the form, and a handler that changes something needs both.
     let proof = match found.route.verb() {
@@ -96,17 +99,43 @@ async fn handle(
         let is_refused = proof.is_some() && found.route.access != Access::SignedIn;
         return if is_refused { Err(Failure::NotSignedIn) } else { Ok(redirect("/sign-in")) };
     };
-    authorize(found.route.access, &session, found.tenant).map_err(|denial| match denial {
+    // No connection is held while the body arrives.
+    drop(client);
+    let context = Context::new(app, request, (&session, &token), None, found.id);
+    let shown = signed_in(context, &found, async || match proof {
+        None => Ok(None),
+        Some(proof) => Ok(Some((proof, form().await?))),
+    });
+    Ok(shown.await.unwrap_or_else(|failure| failure.into_response_to(&context)))
+}
+
+/// Says that no route matches, to somebody who is signed in with the menu.
+async fn without_route(app: &App, request: &Request, failure: Failure) -> Response {
+    let session = async {
+        SESSION.read(&request.headers, &app.url)?;
+        let client = app.database.sign_in(&request.database_time).await.ok()?;
+        session(app, request, &client, true).await.ok()?
+    };
+    match session.await {
+        Some((session, token)) => {
+            failure.into_response_to(&Context::new(app, request, (&session, &token), None, None))
+        }
+        None => failure.into_response(request.id),
+    }
+}
+
+/// Responds to somebody who is signed in. `posted` reads the form.
+async fn signed_in(
+    context: Context<'_>,
+    found: &Found<'_>,
+    posted: impl AsyncFnOnce() -> Result<Option<(SameOrigin, Fields)>, Failure>,
+) -> Result<Response, Failure> {
+    let Context { app, request, session, token, .. } = context;
+    authorize(found.route.access, session, found.tenant).map_err(|denial| match denial {
         Denial::ForeignTenant => Failure::NotFound,
         Denial::Role => Failure::Forbidden,
     })?;
-    // No connection is held while the body arrives.
-    drop(client);
-    let posted = match proof {
-        None => None,
-        Some(proof) => Some((proof, form().await?)),
-    };
-    let context = Context::new(app, request, (&session, &token), None, found.id);
+    let posted = posted().await?;
     if let Handler::BrokerPage(page) = found.route.handler {
         return page(context).await;
     }
@@ -119,13 +148,13 @@ async fn handle(
         Some(slug) => Some(tenants::settings(&client, slug).await?),
         None => None,
     };
-    let context = Context::new(app, request, (&session, &token), tenant.as_ref(), found.id);
-    match (found.route.handler, posted) {
+    let context = Context::new(app, request, (session, token), tenant.as_ref(), found.id);
+    let shown = match (found.route.handler, posted) {
         (Handler::Page(page), None) => page(View::new(context, &client)).await,
         (Handler::Inspection(page), Some((_, form))) => page(View::new(context, &client), form).await,
         (Handler::Change(change), Some((proof, form))) => {
             let content = format!("{} {form:?}", request.path);
-            let sent = SentForm::verify(&session, &token, form.get(FORM_ID), &content);
+            let sent = SentForm::verify(session, token, form.get(FORM_ID), &content);
             let sent = sent.ok_or(Failure::CrossSite)?;
             if let Some(result) = sent.result(&client).await? {
                 return Ok(repeated(&View::new(context, &client), &result));
@@ -150,7 +179,8 @@ async fn handle(
             | Handler::SignIn(_),
             _,
         ) => Err(Failure::NotFound),
-    }
+    };
+    Ok(shown.unwrap_or_else(|failure| failure.into_response_to(&context)))
 }
 
 /// What a form shows that has acted already (D41): the same page, without the secret that it has shown.

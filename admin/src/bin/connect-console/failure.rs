@@ -1,8 +1,9 @@
 //! Why a request got no page, and the page that says so.
 
+use crate::context::Context;
 use crate::layout;
 use crate::openid_connect::ProviderError;
-use crate::response::html;
+use crate::response::html as respond;
 use admin::{AdminError, ErrorKind};
 use common::db::TxError;
 use common::http::BodyFault;
@@ -10,7 +11,7 @@ use common::limited;
 use common::log_limit::LogLimit;
 use hyper::StatusCode;
 use hyper::header::{ALLOW, HeaderValue, RETRY_AFTER};
-use maud::html;
+use maud::{Markup, html};
 use std::time::Duration;
 use uuid::Uuid;
 use warp::reply::Response;
@@ -196,6 +197,19 @@ impl Failure {
 
     /// The page that says why.
     pub(crate) fn into_response(self, id: Uuid) -> Response {
+        self.into_page(id, |status, heading, content| respond(status, layout::bare(heading, content)))
+    }
+
+    /// The same page with the menu of the person who is signed in.
+    pub(crate) fn into_response_to(self, context: &Context<'_>) -> Response {
+        let id = context.request.id;
+        if matches!(self, Self::NotSignedIn) {
+            return self.into_response(id);
+        }
+        self.into_page(id, |status, heading, content| layout::page_with(context, status, heading, content))
+    }
+
+    fn into_page(self, id: Uuid, page: impl FnOnce(StatusCode, &str, &Markup) -> Response) -> Response {
         self.log(id);
         let (status, heading, text) = self.explanation();
         let content = html! {
@@ -203,7 +217,7 @@ impl Failure {
             p { a href="/" { "To the start page" } " · " a href="/sign-in" { "Sign in" } }
             p.soft { "Request id: " code { (id) } }
         };
-        let mut response = html(status, layout::bare(heading, &content));
+        let mut response = page(status, heading, &content);
         let headers = response.headers_mut();
         if let Self::MethodNotAllowed(allowed) = self {
             headers.insert(ALLOW, HeaderValue::from_static(allowed));

@@ -2,13 +2,22 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 use common::clock;
-use maud::{Markup, html};
+use maud::{Markup, PreEscaped, html};
 
-/// A time relative to now. The exact time stands in the tooltip, and for programs in `datetime`.
+/// A time, and how far it is from now. The exact time stands in the tooltip, and for programs in `datetime`. Scripts show the time of the
+/// reader's zone.
 pub(crate) fn time(at: DateTime<Utc>) -> Markup {
+    let now = clock::now();
+    let format = if at.date_naive() == now.date_naive() { "%H:%M UTC" } else { "%-d %b %Y, %H:%M UTC" };
     html! {
-        time datetime=(clock::to_text(at)) title=(exact(at)) { (relative(at, clock::now())) }
+        time datetime=(clock::to_text(at)) title=(exact(at)) { (at.format(format)) " · " (relative(at, now)) }
     }
+}
+
+/// The time of day, or the day, of a place on an axis.
+pub(crate) fn clock_time(at: DateTime<Utc>, is_day: bool) -> Markup {
+    let (kind, format) = if is_day { ("day", "%a %-d") } else { ("time", "%H:%M") };
+    html! { time datetime=(clock::to_text(at)) data-clock=(kind) { (at.format(format)) } }
 }
 
 /// A time that an operation returned as RFC 3339 text.
@@ -21,12 +30,47 @@ pub(crate) fn time_or(text: Option<&str>, none: &str) -> Markup {
     text.map_or_else(|| html! { span.soft { (none) } }, time_text)
 }
 
+/// A state with its color: `good`, `warn`, `bad` or `soft`.
+pub(crate) fn pill(class: &str, state: &str) -> Markup {
+    html! { span class={ "pill " (class) } { (state) } }
+}
+
+/// JSON with a line for each value, in its order and with its numbers as they are.
+pub(crate) fn pretty_json(text: &str) -> String {
+    let (mut pretty, mut depth, mut last) = (String::new(), 0_usize, ' ');
+    let (mut in_string, mut is_escaped) = (false, false);
+    for c in text.chars() {
+        if in_string {
+            pretty.push(c);
+            in_string = is_escaped || c != '"';
+            is_escaped = c == '\\' && !is_escaped;
+            continue;
+        }
+        if c.is_whitespace() {
+            continue;
+        }
+        let (is_end, has_opened) = (matches!(c, '}' | ']'), matches!(last, '{' | '['));
+        depth = depth.saturating_sub(usize::from(is_end));
+        if (is_end && !has_opened) || (!is_end && (has_opened || last == ',')) {
+            pretty.push('\n');
+            pretty.push_str(&"  ".repeat(depth));
+        }
+        depth += usize::from(matches!(c, '{' | '['));
+        pretty.push(c);
+        if c == ':' {
+            pretty.push(' ');
+        }
+        (in_string, last) = (c == '"', c);
+    }
+    pretty
+}
+
 /// A table with these headings, which can be scrolled on narrow screens. Columns of numbers have a heading that begins with `#`.
 pub(crate) fn data_table(headings: &[&str], rows: &Markup) -> Markup {
     captioned_table("", headings, rows)
 }
 
-/// The same with a caption.
+/// The same with a caption. Cells are labeled with their heading, which narrow screens show beside each one.
 pub(crate) fn captioned_table(caption: &str, headings: &[&str], rows: &Markup) -> Markup {
     html! {
         div.scroll role="group" aria-label="Table" tabindex="0" { table {
@@ -35,9 +79,31 @@ pub(crate) fn captioned_table(caption: &str, headings: &[&str], rows: &Markup) -
                 @if let Some(heading) = heading.strip_prefix('#') { th.number scope="col" { (heading) } }
                 @else { th scope="col" { (heading) } }
             } } }
-            tbody { (rows) }
+            tbody { (labeled(headings, &rows.0)) }
         } }
     }
+}
+
+/// Rows whose cells have the attribute `data-label`. What they show is escaped, so that `<td` begins a cell.
+fn labeled(headings: &[&str], rows: &str) -> Markup {
+    let mut labeled = String::with_capacity(rows.len());
+    for (number, row) in rows.split("<tr").enumerate() {
+        let has_header = row.contains("<th");
+        for (cell, part) in row.split("<td").enumerate() {
+            let heading = if has_header { headings.get(cell) } else { headings.get(cell.wrapping_sub(1)) };
+            match heading.filter(|_| cell > 0) {
+                Some(heading) => {
+                    let label = html! { (heading.trim_start_matches('#')) }.into_string();
+                    labeled.push_str(&format!("<td data-label=\"{label}\""));
+                }
+                None if cell > 0 => labeled.push_str("<td"),
+                None if number > 0 => labeled.push_str("<tr"),
+                None => {}
+            }
+            labeled.push_str(part);
+        }
+    }
+    PreEscaped(labeled)
 }
 
 fn exact(at: DateTime<Utc>) -> String {
@@ -99,6 +165,22 @@ mod tests {
         ] {
             assert_eq!(told(seconds), text);
         }
+    }
+
+    #[test]
+    fn json_gets_a_line_for_each_value() {
+        let text = r#"{"b":[1.50,{"a":"x:\"{,"}],"e":{},"n":null}"#;
+        let pretty = "{\n  \"b\": [\n    1.50,\n    {\n      \"a\": \"x:\\\"{,\"\n    }\n  ],\n  \"e\": {},\n  \"n\": null\n}";
+        assert_eq!(pretty_json(text), pretty);
+    }
+
+    #[test]
+    fn cells_are_labeled_with_their_headings() {
+        let rows = html! { tr { th { "a" } td { "b" } td.number { "<td" } } tr { th { "c" } td { "d" } } };
+        let shown = labeled(&["A", "B&C", "#D"], &rows.0).into_string();
+        assert_eq!(shown.matches("<td data-label=\"B&amp;C\">").count(), 2, "{shown}");
+        assert!(shown.starts_with("<tr><th>") && shown.contains("<td data-label=\"D\" class=\"number\">&lt;td<"), "{shown}");
+        assert!(labeled(&["A"], "<tr><td>x</td></tr>").into_string().contains("<td data-label=\"A\">"));
     }
 
     #[test]

@@ -6,8 +6,8 @@ use crate::context::{Change, Context, View};
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::pages::{
-    agency, audit, clients, deliveries, keys, leads, overview, partners, pipeline, queues, refusals, replays,
-    runbook, search, sign_in, signature, start, webhooks,
+    agency, audit, clients, deliveries, keys, leads, members, overview, partners, pipeline, queues, refusals,
+    replays, runbook, search, sign_in, signature, start, usage, webhooks,
 };
 use crate::request::Request;
 use crate::response;
@@ -141,6 +141,7 @@ pub(crate) static ROUTES: &[Route] = &[
     route!(page "/agencies/{tenant}/webhooks/{id}", VIEWER, webhooks::page),
     route!(page "/agencies/{tenant}/webhooks/{id}/test", VIEWER, webhooks::changes::test_result),
     route!(change "/agencies/{tenant}/webhooks/{id}/test", ADMIN, webhooks::changes::send_test),
+    route!(change "/agencies/{tenant}/webhooks/{id}/url", ADMIN, webhooks::changes::set_url),
     route!(change "/agencies/{tenant}/webhooks/{id}/events", ADMIN, webhooks::changes::set_events),
     route!(change "/agencies/{tenant}/webhooks/{id}/pause", ADMIN, webhooks::changes::pause),
     route!(change "/agencies/{tenant}/webhooks/{id}/resume", ADMIN, webhooks::changes::resume),
@@ -152,14 +153,18 @@ pub(crate) static ROUTES: &[Route] = &[
     route!(change "/agencies/{tenant}/deliveries/replay", ADMIN, replays::start),
     route!(page "/agencies/{tenant}/deliveries/{id}", VIEWER, deliveries::page),
     route!(change "/agencies/{tenant}/deliveries/{id}/replay", ADMIN, deliveries::replay),
+    route!(change "/agencies/{tenant}/deliveries/{id}/send-now", ADMIN, deliveries::send_now),
     route!(page "/agencies/{tenant}/replays", VIEWER, replays::list),
     route!(page "/agencies/{tenant}/replays/{id}", VIEWER, replays::page),
     route!(change "/agencies/{tenant}/replays/{id}/stop", ADMIN, replays::stop),
     route!(page "/agencies/{tenant}/settings", VIEWER, agency::page),
     route!(change "/agencies/{tenant}/settings", ADMIN, agency::set_settings),
     route!(change "/agencies/{tenant}/limits", OPERATOR_OF_TENANT, agency::set_limits),
-    route!(change "/agencies/{tenant}/members", ADMIN, agency::add_member),
-    route!(change "/agencies/{tenant}/members/remove", ADMIN, agency::remove_member),
+    route!(page "/agencies/{tenant}/usage", VIEWER, usage::page),
+    route!(page "/agencies/{tenant}/members", VIEWER, members::page),
+    route!(change "/agencies/{tenant}/members", ADMIN, members::add),
+    route!(change "/agencies/{tenant}/members/remove", ADMIN, members::deactivate),
+    route!(page "/agencies/{tenant}/partners", ADMIN, partners::page),
     route!(change "/agencies/{tenant}/partner-links", ADMIN, partners::create),
     route!(change "/agencies/{tenant}/partner-links/revoke", ADMIN, partners::revoke),
     route!(page "/agencies/{tenant}/audit", ADMIN, audit::of_tenant),

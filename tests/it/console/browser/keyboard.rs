@@ -41,7 +41,7 @@ pub(super) async fn check_keyboard(person: &Person) {
         "/queues",
         "/agencies/acme/keys/new",
         "/agencies/acme/deliveries?state=dead",
-        "/agencies/acme/settings",
+        "/agencies/acme/members",
     ] {
         reach_all(person, path).await;
     }

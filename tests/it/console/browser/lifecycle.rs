@@ -83,6 +83,16 @@ async fn a_key_and_a_webhook_live_from_their_creation_to_their_end() {
     until_shown(&person, &delivery, "status 204").await;
     person.open(&subscription).await;
     person.sees("Health").await;
+    // The page is refreshed, and can be copied from all the same.
+    person.page.evaluate("{ document.activeElement.blur(); document.querySelector('main').dataset.old = 'yes'; }").await;
+    eventually("the page is refreshed", MAX_WAIT, async || {
+        let is_old = person.page.evaluate("!!document.querySelector('main').dataset.old").await;
+        if is_old == false { Ok(()) } else { Err("not yet".to_owned()) }
+    })
+    .await;
+    assert_eq!(person.page.evaluate("document.querySelectorAll('main .copy').length").await, 1);
+    person.page.evaluate("document.querySelector('[data-chart]').focus()").await;
+    person.sees(" delivered, ").await;
 
     // A new secret without an overlap: the old one is refused, the new one accepted.
     person.open(&format!("/agencies/acme/keys/{}", key.prefix)).await;

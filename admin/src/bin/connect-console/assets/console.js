@@ -1,8 +1,33 @@
-// Optional: every page works without it. It copies secrets and samples, keeps times current, refreshes pages that ask for
-// it, and prevents that a form is sent twice.
+// Optional: every page works without it. It copies secrets and samples, shows times of the reader's zone, refreshes pages that ask
+// for it, tells the values of charts, and prevents that a form is sent twice.
 'use strict';
 
-for (const block of document.querySelectorAll('[data-copy]')) {
+const UNITS = [['year', 31536000], ['month', 2592000], ['day', 86400], ['hour', 3600], ['minute', 60], ['second', 1]];
+const words = new Intl.RelativeTimeFormat('en', { numeric: 'always' });
+const FORMS = {
+  time: { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' },
+  day: { weekday: 'short', day: 'numeric' },
+  date: { day: 'numeric', month: 'short', year: 'numeric', hour: '2-digit', minute: '2-digit', hourCycle: 'h23' },
+  exact: { dateStyle: 'long', timeStyle: 'long' },
+};
+const told = (date, form) => new Intl.DateTimeFormat('en-GB', FORMS[form]).format(date);
+const tell = () => {
+  for (const time of document.querySelectorAll('time[datetime]')) {
+    const date = new Date(time.dateTime);
+    if (time.dataset.clock) {
+      time.textContent = told(date, time.dataset.clock);
+      continue;
+    }
+    const seconds = (date - Date.now()) / 1000;
+    const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? ['second', 1];
+    const distance = Math.abs(seconds) < 10 ? 'just now' : words.format(Math.trunc(seconds / size), unit);
+    const isToday = date.toDateString() === new Date().toDateString();
+    time.title = told(date, 'exact');
+    time.textContent = `${told(date, isToday ? 'time' : 'date')} \u00b7 ${distance}`;
+  }
+};
+
+const addCopyButton = (block) => {
   const button = document.createElement('button');
   button.type = 'button';
   button.className = 'plain copy';
@@ -15,40 +40,65 @@ for (const block of document.querySelectorAll('[data-copy]')) {
       button.textContent = 'Select the text and copy it';
     }
   });
-  block.after(button);
-}
+  (block.closest('pre') ?? block).after(button);
+};
+
+// The value of a bar, for the mouse and for the arrow keys.
+const addValues = (chart) => {
+  const [bars, output] = [[...chart.querySelectorAll('g')], chart.closest('figure').querySelector('output')];
+  let at = bars.length - 1;
+  const show = (index) => {
+    bars[at]?.classList.remove('at');
+    at = Math.min(Math.max(index, 0), bars.length - 1);
+    bars[at]?.classList.add('at');
+    output.textContent = bars[at]?.dataset.value ?? '';
+  };
+  const hide = () => { bars[at]?.classList.remove('at'); output.textContent = ''; };
+  chart.addEventListener('pointermove', ({ target }) => { if (target.closest('g')) show(bars.indexOf(target.closest('g'))); });
+  chart.addEventListener('pointerleave', hide);
+  chart.addEventListener('focus', () => show(at));
+  chart.addEventListener('blur', hide);
+  chart.addEventListener('keydown', (event) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (step) { event.preventDefault(); show(at + step); }
+  });
+};
 
 // The page of a download stays, and its form can be sent again.
-for (const form of document.querySelectorAll('form[method=post]:not([data-download])')) {
+const sendOnce = (form) => {
   let isSent = false;
   form.addEventListener('submit', (event) => {
     if (isSent) event.preventDefault();
     isSent = true;
   });
-}
+};
+
+const enhance = (root) => {
+  root.querySelectorAll('[data-copy]').forEach(addCopyButton);
+  root.querySelectorAll('[data-chart]').forEach(addValues);
+  root.querySelectorAll('form[method=post]:not([data-download])').forEach(sendOnce);
+  tell();
+};
+enhance(document);
+setInterval(tell, 15000);
 // A page that the browser shows again after "back" can be sent again.
 addEventListener('pageshow', (event) => { if (event.persisted) location.reload(); });
-
-const UNITS = [['year', 31536000], ['month', 2592000], ['day', 86400], ['hour', 3600], ['minute', 60], ['second', 1]];
-const words = new Intl.RelativeTimeFormat('en', { numeric: 'always' });
-const tell = () => {
-  for (const time of document.querySelectorAll('time[datetime]')) {
-    const seconds = (new Date(time.dateTime) - Date.now()) / 1000;
-    const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? ['second', 1];
-    time.textContent = Math.abs(seconds) < 10 ? 'just now' : words.format(Math.trunc(seconds / size), unit);
-  }
-};
-setInterval(tell, 15000);
 
 const every = Number(document.querySelector('[data-refresh]')?.dataset.refresh);
 if (every > 0) {
   const timer = setInterval(async () => {
-    if (document.hidden || document.activeElement?.closest('main')) return;
+    const isBusy = () => document.hidden || document.activeElement?.closest('main') || String(getSelection()) !== '';
+    if (isBusy()) return;
     const response = await fetch(location.href, { headers: { 'X-Refresh': '1' } }).catch(() => null);
-    if (!response?.ok || response.redirected) return;
+    if (!response?.ok || response.redirected || isBusy()) return;
     const fresh = new DOMParser().parseFromString(await response.text(), 'text/html').querySelector('main');
     if (!fresh) return;
-    document.querySelector('main').replaceWith(fresh);
+    const shown = document.querySelector('main');
+    const open = [...shown.querySelectorAll('details')].map((details) => details.open);
+    shown.replaceWith(fresh);
+    const details = fresh.querySelectorAll('details');
+    if (details.length === open.length) details.forEach((one, number) => { one.open = open[number]; });
+    enhance(fresh);
     if (!fresh.querySelector('[data-refresh]')) clearInterval(timer);
   }, every * 1000);
 }

@@ -1,89 +1,148 @@
-//! Charts of the last hour, with their numbers as a table.
+//! Charts of the last hour, day or week, with their numbers as a table.
 
-use super::chart::{self, Minutes};
-use crate::format::number;
-use admin::overview::{ActivityMinute, QueueLengths};
+use super::chart::{self, Chart};
+use crate::context::View;
+use crate::failure::Failure;
+use crate::fields::with_query;
+use crate::format::{clock_time, data_table, number};
+use admin::overview::{ActivityMinute, QueueLengths, last_hours};
+use chrono::{DateTime, Utc};
 use maud::{Markup, html};
 
-/// A count of a minute, by its name.
+/// A count of a minute or hour, by its name.
 type Series = (&'static str, fn(&ActivityMinute) -> i64);
 
 /// A chart: its id, its title, what was wanted, and what was not.
 const CHARTS: [(&str, &str, Series, Series); 3] = [
     ("requests", "Requests", ("accepted", |minute| minute.accepted), ("refused", |minute| minute.refused)),
     ("events", "Events", ("applied", |minute| minute.applied), ("failed", |minute| minute.failed)),
-    (
-        "attempts",
-        "Attempts at webhooks",
-        ("delivered", |minute| minute.delivered),
-        ("failed", |minute| minute.undelivered),
-    ),
+    ("attempts", "Attempts at webhooks", DELIVERED, UNDELIVERED),
 ];
+const DELIVERED: Series = ("delivered", |minute| minute.delivered);
+const UNDELIVERED: Series = ("failed", |minute| minute.undelivered);
 
-/// The charts of requests, events and webhooks, and of the queues if there are any.
-pub(super) fn charts(hour: &[ActivityMinute], queues: &[QueueLengths]) -> Markup {
+/// What is shown: its name in the URL and for people, its hours of which each has a bar, and after how many bars there is a tick. The
+/// last hour has a bar for each minute.
+struct Range {
+    name: &'static str,
+    text: &'static str,
+    hours: i32,
+    ticks: usize,
+}
+
+const HOUR: Range = Range { name: "1h", text: "hour", hours: 0, ticks: 15 };
+const DAY: Range = Range { name: "24h", text: "24 hours", hours: 24, ticks: 6 };
+const WEEK: Range = Range { name: "7d", text: "7 days", hours: 168, ticks: 48 };
+
+/// The charts of requests, events and webhooks in the range that the query names; of the queues too, whose last hour is known.
+pub(super) async fn charts(
+    view: &View<'_>,
+    hour: &[ActivityMinute],
+    queues: &[QueueLengths],
+) -> Result<Markup, Failure> {
+    let chosen = view.request.query.get("range");
+    let range = [DAY, WEEK].into_iter().find(|range| range.name == chosen).unwrap_or(HOUR);
+    let tenant = view.tenant_if_any().map(|tenant| tenant.id);
+    let loaded = if range.hours > 0 { last_hours(view.client(), tenant, range.hours).await? } else { Vec::new() };
+    let (counts, queues) = if range.hours > 0 { (loaded.as_slice(), &[][..]) } else { (hour, queues) };
+    let path = view.request.path.as_str();
+    Ok(html! {
+        h2 #activity { "The last " (range.text) }
+        p.ranges {
+            @for one in [HOUR, DAY, WEEK] {
+                a href={ (with_query(path, &[("range", one.name)])) "#activity" } aria-current=[(one.name == range.name).then_some("true")] {
+                    (if one.hours == 0 { "1 hour" } else { one.text })
+                }
+            }
+        }
+        (shown(&range, counts, queues))
+    })
+}
+
+fn shown(range: &Range, counts: &[ActivityMinute], queues: &[QueueLengths]) -> Markup {
     html! {
-        h2 { "The last hour" }
         div.charts {
-            @for (id, title, up, down) in CHARTS { (counts(hour, (id, title), up, down)) }
-            @for queue in queues { (length(queue)) }
+            @for (id, title, up, down) in CHARTS { (counted(range, counts, (id, title), up, down)) }
+            @for queue in queues { (length(range, counts, queue)) }
         }
         details {
-            summary { "The numbers of each minute" }
-            (table(hour, queues))
+            summary { (if range.hours == 0 { "The numbers of each minute" } else { "The numbers of each hour" }) }
+            (table(range, counts, queues))
         }
         p.soft { "Counted by the programs, every few seconds. Accepted and refused are requests that named a key; an attempt at a webhook that gets a 2xx status is delivered." }
     }
 }
 
-fn counts(hour: &[ActivityMinute], (id, title): (&str, &str), up: Series, down: Series) -> Markup {
-    let of = |(_, count): Series| hour.iter().map(count).collect::<Vec<_>>();
-    let (wanted, others) = (of(up), of(down));
-    let sum = |counts: &[i64]| number(counts.iter().fold(0, |sum, count| sum.saturating_add(*count)));
-    let sums = format!("{} {} and {} {} in the last hour", sum(&wanted), up.0, sum(&others), down.0);
-    let minutes = Minutes { id, title, up: (up.0, &wanted), down: Some((down.0, &others)) };
-    html! { div { h3 { (title) } (chart::minutes(&minutes, &sums)) p.soft { (sums) } } }
+/// The attempts on the deliveries of one subscription in the last 24 hours.
+pub(super) fn attempts(counts: &[ActivityMinute]) -> Markup {
+    counted(&DAY, counts, ("attempts", "The last 24 hours"), DELIVERED, UNDELIVERED)
 }
 
-fn length(queue: &QueueLengths) -> Markup {
+/// The name of a period in UTC, and the ticks below some of them.
+fn period(range: &Range, at: DateTime<Utc>) -> String {
+    at.format(if range.hours > 24 { "%a %-d %b, %H:%M UTC" } else { "%H:%M UTC" }).to_string()
+}
+
+fn periods(range: &Range, counts: &[ActivityMinute]) -> Vec<(String, Option<Markup>)> {
+    let tick = |index: usize, at| {
+        let is_last = index + 1 == counts.len();
+        let is_tick = index.is_multiple_of(range.ticks);
+        if is_last { Some(html! { "now" }) } else { is_tick.then(|| clock_time(at, range.hours > 24)) }
+    };
+    counts.iter().enumerate().map(|(index, one)| (period(range, one.at), tick(index, one.at))).collect()
+}
+
+fn counted(
+    range: &Range,
+    counts: &[ActivityMinute],
+    (id, title): (&str, &str),
+    up: Series,
+    down: Series,
+) -> Markup {
+    let of = |(_, count): Series| counts.iter().map(count).collect::<Vec<_>>();
+    let (wanted, others) = (of(up), of(down));
+    let sum = |counts: &[i64]| number(counts.iter().fold(0, |sum, count| sum.saturating_add(*count)));
+    let about =
+        format!("{} {} and {} {} in the last {}", sum(&wanted), up.0, sum(&others), down.0, range.text);
+    let (up, down) = ((up.0, wanted.as_slice()), Some((down.0, others.as_slice())));
+    chart::draw(&Chart { id, title, periods: &periods(range, counts), up, down, limit: None, are_levels: false }, &about)
+}
+
+fn length(range: &Range, counts: &[ActivityMinute], queue: &QueueLengths) -> Markup {
     let name = queue.queue.as_str();
     let title = format!("Waiting in {name}");
     let now = number(queue.most.last().copied().unwrap_or_default());
     let most = number(queue.most.iter().copied().max().unwrap_or_default());
-    let sums = format!("{now} messages in the current minute, {most} at the most");
-    let minutes = Minutes { id: name, title: &title, up: ("waiting", &queue.most), down: None };
-    html! { div { h3 { (title) } (chart::minutes(&minutes, &sums)) p.soft { (sums) } } }
+    let about = format!("{now} messages in the current minute, {most} at the most");
+    let (periods, up) = (periods(range, counts), ("waiting", queue.most.as_slice()));
+    let chart = Chart { id: name, title: &title, periods: &periods, up, down: None, limit: None, are_levels: true };
+    html! { div { (chart::draw(&chart, &about)) p.soft { (about) } } }
 }
 
-fn table(hour: &[ActivityMinute], queues: &[QueueLengths]) -> Markup {
-    html! {
-        div.scroll role="group" aria-label="Table" tabindex="0" { table {
-            thead { tr {
-                th scope="col" { "Minute, UTC" }
-                @for (_, title, up, down) in CHARTS {
-                    th.number scope="col" { (title) " " (up.0) } th.number scope="col" { (title) " " (down.0) }
-                }
-                @for queue in queues { th.number scope="col" { "Waiting in " (queue.queue.as_str()) } }
-            } }
-            tbody {
-                @for (index, minute) in hour.iter().enumerate().rev() {
-                    tr {
-                        th scope="row" { (minute.at.format("%H:%M")) }
-                        @for (_, _, up, down) in CHARTS {
-                            td.number { (number((up.1)(minute))) } td.number { (number((down.1)(minute))) }
-                        }
-                        @for queue in queues { td.number { (number(queue.most.get(index).copied().unwrap_or_default())) } }
-                    }
-                }
-            }
-        } }
+fn table(range: &Range, counts: &[ActivityMinute], queues: &[QueueLengths]) -> Markup {
+    let mut headings = vec![if range.hours == 0 { "Minute" } else { "Hour" }.to_owned()];
+    for (_, title, up, down) in CHARTS {
+        headings.extend([up.0, down.0].map(|name| format!("#{title} {name}")));
     }
+    headings.extend(queues.iter().map(|queue| format!("#Waiting in {}", queue.queue.as_str())));
+    let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
+    data_table(&headings, &html! {
+        @for (index, one) in counts.iter().enumerate().rev() {
+            tr {
+                th scope="row" { (period(range, one.at)) }
+                @for (_, _, up, down) in CHARTS {
+                    td.number { (number((up.1)(one))) } td.number { (number((down.1)(one))) }
+                }
+                @for queue in queues { td.number { (number(queue.most.get(index).copied().unwrap_or_default())) } }
+            }
+        }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use chrono::{DateTime, TimeDelta};
+    use chrono::TimeDelta;
     use common::broker::Queue;
 
     #[test]
@@ -98,12 +157,13 @@ mod tests {
             })
             .collect();
         let queues = [QueueLengths { queue: Queue::Crm, most: (0..60).collect() }];
-        let shown = charts(&hour, &queues).into_string();
+        let shown = shown(&HOUR, &hour, &queues).into_string();
         assert!(shown.contains("120 applied and 0 failed in the last hour"), "{shown}");
         assert!(shown.contains("0 accepted and 60 refused in the last hour"), "{shown}");
         assert!(shown.contains("59 messages in the current minute, 59 at the most"), "{shown}");
         assert_eq!(shown.matches("<svg").count(), 4);
         assert_eq!(shown.matches("<tr>").count(), 61, "a row for each minute");
-        assert!(shown.find("00:59") < shown.find("00:58"), "the newest first");
+        assert!(shown.find("00:59 UTC</th>") < shown.find("00:58 UTC</th>"), "the newest first");
+        assert_eq!(shown.matches("<span>now</span>").count(), 4, "a tick of each chart");
     }
 }

@@ -1,9 +1,9 @@
 //! Webhook deliveries: page by page with a filter in the URL, and one with its attempts.
 
-use crate::context::{Change, View};
+use crate::context::{Change, Context, View};
 use crate::failure::Failure;
-use crate::fields::Fields;
-use crate::format::{data_table, time, time_or};
+use crate::fields::{Fields, with_query};
+use crate::format::{data_table, pill, pretty_json, time, time_or};
 use crate::layout;
 use crate::pages::filter::{Filter, before};
 use crate::pages::form::once;
@@ -11,35 +11,53 @@ use admin::audit::Actor;
 use admin::console::Role;
 use admin::deliveries::{self, Attempt, Delivery, DeliveryPage, DeliveryQuery};
 use admin::subscriptions::{self, Subscription};
+use chrono::TimeDelta;
+use common::clock;
 use common::event::OutboundType;
-use common::model::{DeliveryState, TenantId};
+use common::model::DeliveryState;
+use common::version::USER_AGENT;
 use maud::{Markup, html};
 use tokio_postgres::Client;
 use uuid::Uuid;
 use warp::reply::Response;
 
-/// What a state means. `pending` and `dead` must not be confused: one is attempted again, the other is not.
-const fn meaning(state: DeliveryState) -> (&'static str, &'static str) {
+/// What a state means, for filters. `pending` and `dead` must not be confused: one is attempted again, the other is not.
+const fn meaning(state: DeliveryState) -> &'static str {
     match state {
-        DeliveryState::Pending => ("warn", "pending: another attempt follows"),
-        DeliveryState::Delivered => ("good", "delivered"),
-        DeliveryState::DeadLettered => ("bad", "dead-lettered: all attempts failed"),
-        DeliveryState::Dropped => ("soft", "dropped: the subscription was removed"),
+        DeliveryState::Pending => "Waiting or retrying",
+        DeliveryState::Delivered => "Delivered",
+        DeliveryState::DeadLettered => "Failed: all attempts",
+        DeliveryState::Dropped => "Dropped: subscription removed",
     }
 }
 
-fn state(state: DeliveryState) -> Markup {
-    let (class, text) = meaning(state);
-    html! { span class=(class) { (text) } }
+fn state(delivery: &Delivery) -> Markup {
+    match delivery.state {
+        DeliveryState::Pending if delivery.attempts.is_empty() => pill("soft", "Waiting"),
+        DeliveryState::Pending => pill("warn", "Retrying"),
+        DeliveryState::Delivered => pill("good", "Delivered"),
+        DeliveryState::DeadLettered => pill("bad", "Failed"),
+        DeliveryState::Dropped => pill("soft", "Dropped"),
+    }
 }
+
+/// The time before now from which on events are shown, by its name in the URL.
+const RANGES: [(&str, &str, TimeDelta); 3] = [
+    ("1h", "1 hour", TimeDelta::hours(1)),
+    ("24h", "24 hours", TimeDelta::hours(24)),
+    ("7d", "7 days", TimeDelta::days(7)),
+];
 
 /// The filter in the fields of a query or a form.
 pub(super) fn parse_filter(fields: &Fields) -> Filter<DeliveryQuery> {
-    Filter::parse(fields, &["state", "type", "subscription", "from", "to"], |typed| DeliveryQuery {
+    let range = |name: &str| RANGES.into_iter().find(|(known, ..)| *known == name);
+    Filter::parse(fields, &["state", "type", "subscription", "from", "to", "range"], |typed| DeliveryQuery {
         state: typed.parse("state", "state", DeliveryState::parse),
         event_type: typed.parse("type", "event type", OutboundType::parse),
         subscription: typed.parse("subscription", "subscription", |text| Uuid::try_parse(text).ok()),
-        from: typed.time("from"),
+        from: typed
+            .time("from")
+            .or_else(|| Some(clock::database_now() - typed.parse("range", "range", range)?.2)),
         to: typed.time("to"),
         before: before(fields),
     })
@@ -56,17 +74,27 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
     let base = view.tenant_path("/deliveries");
     let can_replay =
         matches!(filter.selected.state, Some(DeliveryState::DeadLettered | DeliveryState::Delivered));
+    let ranges = |name: &str| {
+        let others = filter.fields().filter(|(field, _)| !["from", "to", "range"].contains(field));
+        with_query(&base, &others.chain([("range", name)]).collect::<Vec<_>>())
+    };
     let content = html! {
         (form(&base, &filter, &receivers))
+        p.ranges {
+            @for (name, text, _) in RANGES {
+                a href=(ranges(name)) aria-current=[(filter.typed("range") == name).then_some("true")] { (text) }
+            }
+            a href=(ranges("")) { "All times" }
+        }
         @for fault in filter.faults() { p.fault { (fault) ". It was ignored." } }
         @if view.may(Role::Admin) && !listed.items.is_empty() {
             @if can_replay {
                 p { a.button.plain href=(filter.path(&view.tenant_path("/deliveries/replay"), None)) { "Replay everything that matches" } }
             } @else {
-                p.soft { "To replay several deliveries, choose the state dead-lettered or delivered." }
+                p.soft { "To replay several deliveries, choose the state Failed or Delivered." }
             }
         }
-        (table(&view, &listed, &receivers))
+        div data-refresh="5" { (table(&view, &listed)) }
         @if let Some(next) = listed.next {
             p { a.button.plain href=(filter.path(&base, Some(next))) { "Older" } }
         }
@@ -76,7 +104,7 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
 }
 
 fn form(base: &str, filter: &Filter<DeliveryQuery>, receivers: &[Subscription]) -> Markup {
-    let states = DeliveryState::ALL.map(|state| (state.as_str(), meaning(state).1));
+    let states = DeliveryState::ALL.map(|state| (state.as_str(), meaning(state)));
     let types: Vec<(&str, &str)> =
         OutboundType::ALL.iter().map(|known| (known.as_str(), known.as_str())).collect();
     let ids: Vec<String> = receivers.iter().map(|receiver| receiver.id.to_string()).collect();
@@ -96,6 +124,8 @@ fn form(base: &str, filter: &Filter<DeliveryQuery>, receivers: &[Subscription]) 
     };
     html! {
         form.filter method="get" action=(base) {
+            @let range = filter.typed("range");
+            @if !range.is_empty() { input type="hidden" name="range" value=(range); }
             (choice("state", "State", &states))
             (choice("type", "Event type", &types))
             (choice("subscription", "Receiver", &receivers))
@@ -107,68 +137,68 @@ fn form(base: &str, filter: &Filter<DeliveryQuery>, receivers: &[Subscription]) 
     }
 }
 
-fn table(view: &View<'_>, listed: &DeliveryPage, receivers: &[Subscription]) -> Markup {
+/// Deliveries, a line each.
+pub(super) fn table(view: &View<'_>, listed: &DeliveryPage) -> Markup {
     if listed.items.is_empty() {
         return html! {
             @if listed.next.is_some() { p { "None among the deliveries that were read. Continue with older ones." } }
             @else { p { "There are no such deliveries. A delivery is one event for one webhook subscription." } }
         };
     }
-    let receiver = |delivery: &Delivery| {
-        let found = receivers.iter().find(|receiver| receiver.id == delivery.subscription_id);
-        found.map_or_else(|| "removed subscription".to_owned(), |receiver| receiver.url.clone())
-    };
     html! {
-        (data_table(&["Event", "State", "Receiver", "Created", "#Attempts", "Last response",
-            "Next attempt"], &html! {
-            @for delivery in &listed.items {
-                tr {
-                    th scope="row" {
-                        a href=(view.tenant_path(&format!("/deliveries/{}", delivery.id))) {
-                            (delivery.event_type.as_deref().unwrap_or("event no longer stored"))
+        div.lines {
+            (data_table(&["Event", "State", "Receiver", "Created", "#Attempts", "Last response", "Next attempt"], &html! {
+                @for delivery in &listed.items {
+                    tr {
+                        th scope="row" {
+                            a href=(view.tenant_path(&format!("/deliveries/{}", delivery.id))) {
+                                (delivery.event_type.as_deref().unwrap_or("event no longer stored"))
+                            }
                         }
+                        td { (state(delivery)) }
+                        td.long title=(delivery.url) { (delivery.url) }
+                        td { (time(delivery.created_at)) }
+                        td.number { (delivery.attempts.len()) }
+                        td.long { (delivery.attempts.last().map_or_else(|| "-".to_owned(), Attempt::outcome)) }
+                        td { (time_or(delivery.next_attempt_at.as_deref(), "-")) }
                     }
-                    td { (state(delivery.state)) }
-                    td { (receiver(delivery)) }
-                    td { (time(delivery.created_at)) }
-                    td.number { (delivery.attempts.len()) }
-                    td { (delivery.attempts.last().map_or_else(|| "-".to_owned(), Attempt::outcome)) }
-                    td { (time_or(delivery.next_attempt_at.as_deref(), "-")) }
                 }
-            }
-        }))
+            }))
+        }
     }
 }
 
-/// The delivery with this id, if it belongs to the tenant.
-pub(super) async fn find(client: &Client, tenant: TenantId, id: &str) -> Result<Delivery, Failure> {
-    let delivery = deliveries::find(client, id).await?;
+/// The delivery with this id, if it belongs to the tenant, for those who see contacts with what the receiver responded.
+async fn find(client: &Client, context: &Context<'_>) -> Result<Delivery, Failure> {
+    let tenant = context.tenant()?.id;
+    let delivery = deliveries::find(client, context.id()?, context.sees_contacts()).await?;
     if delivery.tenant == tenant { Ok(delivery) } else { Err(Failure::NotFound) }
 }
 
 pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
-    let delivery = view.shown(find(view.client(), view.tenant()?.id, view.id()?).await?);
+    let delivery = view.shown(find(view.client(), &view).await?);
     let envelope = if view.sees_contacts() {
         deliveries::envelope(view.client(), delivery.tenant, delivery.event_id).await?
     } else {
         None
     };
-    let can_replay = matches!(delivery.state, DeliveryState::DeadLettered | DeliveryState::Delivered);
     let content = html! {
-        (facts(&view, &delivery))
-        @if can_replay && view.may(Role::Admin) {
-            form method="post" action=(view.tenant_path(&format!("/deliveries/{}/replay", delivery.id))) {
-                (once(&view))
-                button { "Send it again" }
-                p.hint { "With the same event id and delivery id: a receiver that got it before recognizes it." }
-            }
+        div data-refresh=[(delivery.state == DeliveryState::Pending).then_some("5")] {
+            (facts(&view, &delivery))
+            @if view.may(Role::Admin) { (action(&view, &delivery)) }
+            h2 { "Attempts" }
+            (attempts(&delivery))
         }
-        h2 { "Attempts" }
-        @if delivery.attempts.is_empty() { p { "There was no attempt yet." } }
-        @for (number, attempt) in (1..).zip(&delivery.attempts) { (attempt_section(number, attempt)) }
-        h2 { "Body" }
+        h2 { "Request" }
+        (request(&view, &delivery))
         @match envelope {
-            Some(envelope) => { pre role="group" aria-label="Body" tabindex="0" { code { (envelope) } } }
+            Some(envelope) => {
+                pre.wrapped { code data-copy { (pretty_json(&envelope)) } }
+                details {
+                    summary { "The body as it is signed, byte for byte" }
+                    pre.wrapped { code data-copy { (envelope) } }
+                }
+            }
             None if view.sees_contacts() => { p { "The event is no longer stored." } }
             None => { p { "Only administrators see the body and what the receiver responded, because both may contain contact data." } }
         }
@@ -177,39 +207,107 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
     Ok(layout::page(&view, title, &content))
 }
 
+/// What an administrator can do with a delivery.
+fn action(view: &View<'_>, delivery: &Delivery) -> Markup {
+    let path = |action: &str| view.tenant_path(&format!("/deliveries/{}{action}", delivery.id));
+    let (path, button, hint) = match delivery.state {
+        DeliveryState::Pending => {
+            (path("/send-now"), "Send now", "Makes the next attempt at once, unless the subscription is paused.")
+        }
+        DeliveryState::DeadLettered | DeliveryState::Delivered => (
+            path("/replay"),
+            "Send it again",
+            "With the same event id and delivery id: a receiver that got it before recognizes it.",
+        ),
+        DeliveryState::Dropped => return html! {},
+    };
+    html! {
+        form method="post" action=(path) { (once(view)) button { (button) } p.hint { (hint) } }
+    }
+}
+
 fn facts(view: &View<'_>, delivery: &Delivery) -> Markup {
     let subscription = view.tenant_path(&format!("/webhooks/{}", delivery.subscription_id));
     let event = view.tenant_path(&format!("/find?id={}", delivery.event_id));
     html! {
         dl {
-            dt { "State" } dd { (state(delivery.state)) }
+            dt { "State" } dd { (state(delivery)) }
+            dt { "Receiver" } dd { a href=(subscription) { (delivery.url) } }
             dt { "Delivery" } dd { code data-copy { (delivery.id) } }
-            dt { "Event" } dd { a href=(event) { code { (delivery.event_id) } } }
+            dt { "Event" } dd { code data-copy { (delivery.event_id) } " " a href=(event) { "Where is it?" } }
             dt { "Origin" } dd { (delivery.origin.as_deref().unwrap_or("-")) }
-            dt { "Subscription" } dd { a href=(subscription) { code { (delivery.subscription_id) } } }
             dt { "Created" } dd { (time(delivery.created_at)) }
             dt { "Next attempt" } dd { (time_or(delivery.next_attempt_at.as_deref(), "none")) }
         }
     }
 }
 
-fn attempt_section(number: usize, attempt: &Attempt) -> Markup {
-    html! {
-        h3 { "Attempt " (number) }
-        dl {
-            dt { "Time" } dd { (time(attempt.at)) }
-            dt { "Result" } dd { (attempt.outcome()) }
-            dt { "Duration" } dd { (attempt.duration_ms) " ms" }
-            @if let Some(response) = attempt.response.as_deref().filter(|text| !text.is_empty()) {
-                dt { "Response" } dd { pre.wrapped { code { (response) } } }
+/// All attempts, with the responses of failed ones.
+fn attempts(delivery: &Delivery) -> Markup {
+    if delivery.attempts.is_empty() {
+        return html! { p { "There was no attempt yet." } };
+    }
+    data_table(&["Attempt", "Result", "Time", "Signed at (t)", "#Duration", "Response"], &html! {
+        @for (number, attempt) in (1..).zip(&delivery.attempts) {
+            tr {
+                td { (number) }
+                td { (pill(if attempt.is_success() { "good" } else { "bad" }, &attempt.outcome())) }
+                td { (time(attempt.at)) }
+                td { code { (attempt.at.timestamp()) } }
+                td.number { (attempt.duration_ms) " ms" }
+                td {
+                    @let parts = [&attempt.response_headers, &attempt.response].map(|part| part.as_deref().unwrap_or_default());
+                    @if parts.concat().is_empty() { "-" } @else {
+                        details open[!attempt.is_success()] {
+                            summary { "Headers and body" }
+                            @for part in parts.into_iter().filter(|part| !part.is_empty()) { pre.wrapped { code { (part) } } }
+                        }
+                    }
+                }
             }
         }
+    })
+}
+
+/// The request of the last attempt, or of the first one if there was none. What is not stored is left out.
+fn request(view: &View<'_>, delivery: &Delivery) -> Markup {
+    let signed = delivery.attempts.last().map_or_else(
+        || "t=<seconds when it is sent>".to_owned(),
+        |attempt| format!("t={}", attempt.at.timestamp()),
+    );
+    let slug = view.tenant_if_any().map_or("", |tenant| tenant.slug.as_str());
+    let event_type = delivery.event_type.as_deref().unwrap_or("<no longer stored>");
+    let (signature, id) = (format!("{signed},v1=<not stored>"), delivery.id.to_string());
+    let headers = [
+        ("Content-Type", "application/json"),
+        ("Accept", "*/*"),
+        ("User-Agent", USER_AGENT),
+        ("X-Connect-Signature", signature.as_str()),
+        ("X-Connect-Tenant", slug),
+        ("X-Connect-Event", event_type),
+        ("X-Connect-Delivery", id.as_str()),
+        ("traceparent", "<not stored>"),
+    ];
+    let headers: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    html! {
+        pre.wrapped { code data-copy { "POST " (delivery.url) "\n" (headers.join("\n")) } }
+        p.hint { "Each attempt is signed when it is sent. The values in the query of the URL are not shown." }
     }
+}
+
+pub(crate) async fn send_now(mut change: Change<'_>) -> Result<Response, Failure> {
+    let context = change.context();
+    let delivery = find(change.client(), &context).await?;
+    let page = context.tenant_path(&format!("/deliveries/{}?done=sent-now", delivery.id));
+    let send = async |client: &mut Client, actor: &Actor| {
+        deliveries::send_now(client, actor, delivery.tenant, delivery.id).await
+    };
+    change.run(page, send).await
 }
 
 pub(crate) async fn replay(mut change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
-    let delivery = find(change.client(), context.tenant()?.id, context.id()?).await?;
+    let delivery = find(change.client(), &context).await?;
     let (id, page) = (delivery.id.to_string(), format!("/deliveries/{}?done=replayed", delivery.id));
     let replay = async |client: &mut Client, actor: &Actor| deliveries::replay_one(client, actor, &id).await;
     change.run(context.tenant_path(&page), replay).await

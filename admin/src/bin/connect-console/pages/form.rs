@@ -79,6 +79,11 @@ impl Faults {
         self.found.is_empty()
     }
 
+    /// Whether a field has the first fault: it gets the focus.
+    fn is_first(&self, field: &str) -> bool {
+        self.found.first().is_some_and(|(name, _)| *name == field)
+    }
+
     fn of(&self, field: &str) -> Option<&str> {
         self.found.iter().find(|(name, _)| *name == field).map(|(_, fault)| fault.as_str())
     }
@@ -116,7 +121,7 @@ pub(crate) fn input(field: Field<'_>, kind: &str, value: &str, faults: &Faults) 
     html! {
         div.field {
             label for=(name) { (label) }
-            input id=(name) name=(name) type=(kind) value=(value) autocomplete="off"
+            input id=(name) name=(name) type=(kind) value=(value) autocomplete="off" autofocus[faults.is_first(name)]
                 aria-describedby=[described_by(name, hint, fault)] aria-invalid=[fault.map(|_| "true")];
             (descriptions(name, hint, fault))
         }
@@ -131,7 +136,7 @@ pub(crate) fn text_area(field: Field<'_>, value: &str, faults: &Faults) -> Marku
         div.field {
             label for=(name) { (label) }
             // Browsers leave out the first line break.
-            textarea id=(name) name=(name) rows="8" spellcheck="false" autocomplete="off"
+            textarea id=(name) name=(name) rows="8" spellcheck="false" autocomplete="off" autofocus[faults.is_first(name)]
                 aria-describedby=[described_by(name, hint, fault)] aria-invalid=[fault.map(|_| "true")] { "\n" (value) }
             (descriptions(name, hint, fault))
         }
@@ -145,7 +150,7 @@ pub(crate) fn select(field: Field<'_>, options: &[(&str, &str)], chosen: &str, f
     html! {
         div.field {
             label for=(name) { (label) }
-            select id=(name) name=(name)
+            select id=(name) name=(name) autofocus[faults.is_first(name)]
                 aria-describedby=[described_by(name, hint, fault)] aria-invalid=[fault.map(|_| "true")] {
                 @for (value, text) in options { option value=(value) selected[*value == chosen] { (text) } }
             }
@@ -169,7 +174,7 @@ pub(crate) fn rotation(
             @if faults.of(REPLACE.name).is_some() {
                 (checkboxes(REPLACE, &[("yes", "the secret before the current one is refused at once")], &[], faults))
             }
-            button { "Create a new secret" }
+            button.plain { "Create a new secret" }
         }
     }
 }
@@ -199,7 +204,8 @@ pub(crate) fn checkboxes(
             @for (number, (value, text)) in options.iter().enumerate() {
                 @let id = format!("{name}-{number}");
                 div.choice {
-                    input id=(id) name=(name) type="checkbox" value=(value) checked[chosen.iter().any(|one| one == value)];
+                    input id=(id) name=(name) type="checkbox" value=(value) checked[chosen.iter().any(|one| one == value)]
+                        autofocus[number == 0 && faults.is_first(name)];
                     label for=(id) { code { (value) } " " (text) }
                 }
             }

@@ -74,12 +74,12 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
             li { strong { (active.len()) } a href=(view.tenant_path("/keys")) { "active API keys" } p.soft { "Last use: " (time_or(newest_use, "none recorded yet")) } }
             li { strong { (receivers.len()) } a href=(view.tenant_path("/webhooks")) { "webhook subscriptions" } p.soft { (paused) " paused" } }
             li {
-                strong { (number(usage.writes)) } a href=(view.tenant_path("/settings")) { "records writes in " (usage.month) }
-                p.soft { "Quota: " (usage.quota.map_or_else(|| "none".to_owned(), number)) }
+                strong { (number(usage.writes)) } a href=(view.tenant_path("/usage")) { "records writes in " (usage.month) }
+                p.soft { "Quota: " (usage.quota.map_or_else(|| "no limit".to_owned(), number)) }
             }
             li { strong { (failed.items.len()) (more) } a href=(view.tenant_path("/deliveries?state=dead")) { "dead-lettered deliveries" } }
         }
-        (super::activity::charts(&hour, &[]))
+        (super::activity::charts(&view, &hour, &[]).await?)
         h2 { "Where is my event?" }
         (super::search::form(&view.tenant_path("/find"), "", false))
     };

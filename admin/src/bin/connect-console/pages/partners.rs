@@ -1,10 +1,10 @@
 //! Links for partners of an agency, and their end.
 
-use super::agency;
 use crate::context::{Change, View};
 use crate::failure::Failure;
+use crate::format::time_text;
 use crate::layout;
-use crate::pages::form::{Faults, Field, input, once, select};
+use crate::pages::form::{Faults, Field, input, once, select, summary};
 use admin::console::{self, NewPartnerLink, Role, Session, SignInMethod};
 use admin::input::Name;
 use admin::{AdminError, Result};
@@ -17,14 +17,25 @@ const ROLES: [(&str, &str); 2] = [
 ];
 
 /// Whether somebody may let partners in. A partner may not, whatever their role: otherwise their access would outlast its end.
-pub(super) fn may_invite(session: &Session) -> bool {
+pub(crate) fn may_invite(session: &Session) -> bool {
     session.role() >= Role::Admin && session.method != SignInMethod::PartnerLink
 }
 
-/// The forms of the agency's page.
-pub(super) fn section(view: &View<'_>, faults: &Faults) -> Markup {
+pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
+    with_faults(&view, &Faults::none())
+}
+
+/// The page with the faults of its form, and what was typed there.
+fn with_faults(view: &View<'_>, faults: &Faults) -> Result<Response, Failure> {
+    if !may_invite(view.session) {
+        return Err(Failure::Forbidden);
+    }
+    Ok(layout::page_with(view, faults.status(), "Partners", &forms(view, faults)))
+}
+
+fn forms(view: &View<'_>, faults: &Faults) -> Markup {
     html! {
-        h2 { "Partners" }
+        (summary(faults))
         p { "A link lets a partner in, for example the developer of your web site. It works once, for fifteen minutes, and shows this agency only." }
         form method="post" action=(view.tenant_path("/partner-links")) {
             (once(view))
@@ -32,7 +43,7 @@ pub(super) fn section(view: &View<'_>, faults: &Faults) -> Markup {
             (select(Field { name: "role", label: "Role", hint: "" }, &ROLES, faults.value("role"), faults))
             button { "Create the link" }
         }
-        h3 { "End the access of partners" }
+        h2 { "End the access of partners" }
         p {
             "Ends every link for partners of this agency, and every session that began with one. Keys and webhooks that partners have made stay: "
             a href=(view.tenant_path("/audit")) { "the audit" } " shows them."
@@ -53,21 +64,21 @@ pub(crate) async fn create(mut change: Change<'_>) -> Result<Response, Failure> 
     let mut faults = Faults::of_form(change.form());
     let (person, role) = (faults.parse("partner", Name::of_person), faults.parse("role", role));
     let (Some(person), Some(role)) = (person, role) else {
-        return agency::with_faults(change.view(), &faults).await;
+        return with_faults(&change.view(), &faults);
     };
     let new = NewPartnerLink { tenant: context.tenant()?.slug.clone(), role, person };
     const HEADING: &str = "The link was created";
-    let (client, actor) = change.secret_operation(HEADING, context.tenant_path("/settings"));
+    let (client, actor) = change.secret_operation(HEADING, context.tenant_path("/partners"));
     let link = console::create_partner_link(client, &actor, &context.app.url, &new).await?;
     let content = html! {
         p { "Send this link to " strong { bdi { (new.person.as_str()) } } ". It is shown only now." }
         dl {
             dt { "Link" } dd { code data-copy { (link.url) } }
             dt { "Role" } dd { (role.as_str()) }
-            dt { "Works until" } dd { (link.expires_at) }
+            dt { "Works until" } dd { (time_text(&link.expires_at)) }
         }
         p { "Whoever opens the link first is signed in. The session ends like any other, or when you end the access of partners." }
-        p { a href=(context.tenant_path("/settings")) { "To the agency" } }
+        p { a href=(context.tenant_path("/partners")) { "To the partners" } }
     };
     Ok(layout::page(&change.view(), HEADING, &content))
 }
@@ -78,7 +89,7 @@ pub(crate) async fn revoke(change: Change<'_>) -> Result<Response, Failure> {
     if !may_invite(context.session) {
         return Err(Failure::Forbidden);
     }
-    let (page, slug) = (context.tenant_path("/settings?done=partners-revoked"), &context.tenant()?.slug);
+    let (page, slug) = (context.tenant_path("/partners?done=partners-revoked"), &context.tenant()?.slug);
     change.run(page, async |client, actor| console::revoke_partners(client, actor, slug).await).await
 }
 

@@ -29,24 +29,19 @@ pub(crate) async fn list(context: Context<'_>) -> Result<Response, Failure> {
         @if has_dead_letters {
             p.alert { "There are dead letters. Look at their reasons, correct the cause, and requeue them." }
         }
-        div.scroll role="group" aria-label="Table" tabindex="0" data-refresh="10" { table {
-            thead { tr {
-                th scope="col" { "Queue" } th.number scope="col" { "Waiting" } th scope="col" { "Oldest" } th.number scope="col" { "Consumers" } th.number scope="col" { "Dead letters" }
-            } }
-            tbody {
+        div data-refresh="10" {
+            (data_table(&["Queue", "#Waiting", "Oldest", "#Consumers", "#Dead letters"], &html! {
                 @for queue in &listed {
                     tr {
-                        th scope="row" {
-                            a href={ "/queues/" (queue.name.trim_end_matches(".dead")) } { (queue.name) }
-                        }
+                        th scope="row" { a href={ "/queues/" (queue.name.trim_end_matches(".dead")) } { (queue.name) } }
                         td.number { (count(queue.depth)) }
                         td { (time_or(queue.oldest.as_deref(), "-")) }
                         td.number { (count(queue.consumers)) }
                         td.number { (count(queue.dead)) }
                     }
                 }
-            }
-        } }
+            }))
+        }
         p.soft { "The oldest message that waits was published then or later. Webhooks wait in the database; webhooks.dead has a notice for each one that was dead-lettered. A dash means that nothing waits or its age is unknown, that the queue does not exist, or that it has no dead-letter queue." }
     };
     Ok(layout::page(&context, "Queues", &content))

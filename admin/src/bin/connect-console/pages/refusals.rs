@@ -3,7 +3,7 @@
 use crate::context::View;
 use crate::failure::Failure;
 use crate::fields::with_query;
-use crate::format::time;
+use crate::format::{data_table, time};
 use crate::layout;
 use admin::keys;
 use admin::refusals::{self, RefusalFilter, RefusedRequest, advice};
@@ -49,26 +49,18 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
 }
 
 fn table(view: &View<'_>, listed: &[RefusedRequest]) -> Markup {
-    html! {
-        div.scroll { table {
-            thead { tr {
-                th scope="col" { "Reason" } th scope="col" { "Detail" } th scope="col" { "Request" } th scope="col" { "Status" }
-                th scope="col" { "Key" } th scope="col" { "When" }
-            } }
-            tbody {
-                @for refused in listed.iter().rev() {
-                    tr {
-                        th scope="row" { a href=(view.tenant_path(&format!("/refusals/{}", refused.request_id))) { (refused.reason) } }
-                        td { (refused.detail.as_deref().unwrap_or("-")) }
-                        td { (refused.method) " " (refused.route) }
-                        td { (refused.status) }
-                        td { code { (refused.key_prefix) } }
-                        td { (time(refused.at)) }
-                    }
-                }
+    data_table(&["Reason", "Detail", "Request", "Status", "Key", "When"], &html! {
+        @for refused in listed.iter().rev() {
+            tr {
+                th scope="row" { a href=(view.tenant_path(&format!("/refusals/{}", refused.request_id))) { (refused.reason) } }
+                td { (refused.detail.as_deref().unwrap_or("-")) }
+                td { (refused.method) " " (refused.route) }
+                td { (refused.status) }
+                td { code { (refused.key_prefix) } }
+                td { (time(refused.at)) }
             }
-        } }
-    }
+        }
+    })
 }
 
 pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {

@@ -3,7 +3,7 @@
 use super::deliveries::parse_filter;
 use crate::context::{Change, View};
 use crate::failure::Failure;
-use crate::format::{number, time};
+use crate::format::{data_table, number, pill, time};
 use crate::layout;
 use crate::pages::filter::Filter;
 use crate::pages::form::{Faults, Field, once, select};
@@ -19,13 +19,12 @@ use uuid::Uuid;
 use warp::reply::Response;
 
 fn state(state: ReplayJobState) -> Markup {
-    let (class, text) = match state {
-        ReplayJobState::Running => ("warn", "running"),
-        ReplayJobState::Stopping => ("warn", "stopping"),
-        ReplayJobState::Completed => ("good", "completed"),
-        ReplayJobState::Stopped => ("soft", "stopped"),
-    };
-    html! { span class=(class) { (text) } }
+    match state {
+        ReplayJobState::Running => pill("warn", "running"),
+        ReplayJobState::Stopping => pill("warn", "stopping"),
+        ReplayJobState::Completed => pill("good", "completed"),
+        ReplayJobState::Stopped => pill("soft", "stopped"),
+    }
 }
 
 /// Such as `120 of 500`.
@@ -43,21 +42,16 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
         @if listed.items.is_empty() {
             p { "There is no replay. To replay deliveries, filter the " a href=(view.tenant_path("/deliveries?state=dead")) { "deliveries" } " and replay everything that matches." }
         } @else {
-            div.scroll { table {
-                thead { tr {
-                    th scope="col" { "Created" } th scope="col" { "State" } th scope="col" { "Deliveries" } th.number scope="col" { "Sent again" }
-                } }
-                tbody {
-                    @for job in listed.items.iter().rev() {
-                        tr {
-                            th scope="row" { a href=(view.tenant_path(&format!("/replays/{}", job.id))) { (time(job.created_at)) } }
-                            td { (state(job.state)) }
-                            td { (job.states.join(" and ")) @if let Some(event_type) = &job.event_type { ", " (event_type) } }
-                            td.number { (progress(job)) }
-                        }
+            (data_table(&["Created", "State", "Deliveries", "#Sent again"], &html! {
+                @for job in listed.items.iter().rev() {
+                    tr {
+                        th scope="row" { a href=(view.tenant_path(&format!("/replays/{}", job.id))) { (time(job.created_at)) } }
+                        td { (state(job.state)) }
+                        td { (job.states.join(" and ")) @if let Some(event_type) = &job.event_type { ", " (event_type) } }
+                        td.number { (progress(job)) }
                     }
                 }
-            } }
+            }))
         }
     };
     Ok(layout::page(&view, "Replays", &content))

@@ -67,6 +67,6 @@ async fn overview(view: &View<'_>) -> Result<Markup, Failure> {
                 ul { @for attention in &found { li { (attention.text) " " (runbook::link(attention.runbook)) } } }
             }
         }
-        (activity::charts(&hour, &queues))
+        (activity::charts(view, &hour, &queues).await?)
     })
 }

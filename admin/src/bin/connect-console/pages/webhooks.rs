@@ -1,15 +1,19 @@
 //! Webhook subscriptions: those of an agency, and one with the health of its receiver and everything that can be done with it.
 
 pub(crate) mod changes;
+mod samples;
 
 use crate::context::View;
 use crate::failure::Failure;
 use crate::fields::with_query;
-use crate::format::{data_table, time};
+use crate::format::{data_table, pill, time};
 use crate::layout;
+use crate::pages::activity::attempts;
+use crate::pages::deliveries::table;
 use crate::pages::filter::{before, older};
-use crate::pages::form::{Faults, Field, checkboxes, once, rotation};
+use crate::pages::form::{Faults, Field, checkboxes, input, once, rotation, summary};
 use admin::console::Role;
+use admin::deliveries::{self, DeliveryQuery};
 use admin::subscriptions::{self, HEALTH_DELIVERIES, ReceiverHealth, Subscription, SubscriptionState};
 use common::event::OutboundType;
 use maud::{Markup, html};
@@ -27,12 +31,11 @@ const EVENT_TYPES: [(&str, &str); 6] = [
 ];
 
 fn state(subscription: &Subscription) -> Markup {
-    let class = match subscription.state {
-        SubscriptionState::Active => "good",
-        SubscriptionState::Paused => "warn",
-        SubscriptionState::Removed => "bad",
-    };
-    html! { span class=(class) { (subscription.state.as_str()) } }
+    match subscription.state {
+        SubscriptionState::Active => pill("good", "Active"),
+        SubscriptionState::Paused => pill("warn", "Paused"),
+        SubscriptionState::Removed => pill("bad", "Removed"),
+    }
 }
 
 fn event_names(subscription: &Subscription) -> String {
@@ -97,61 +100,84 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
     with_faults(view, &Faults::none()).await
 }
 
-/// The page, with the faults of a rotation and what was typed there.
+/// Deliveries that the page shows.
+const DELIVERIES: u32 = 10;
+
+/// The page, with the faults of one of its forms and what was typed there.
 async fn with_faults(view: View<'_>, faults: &Faults) -> Result<Response, Failure> {
     let tenant = view.tenant()?;
     let subscription = subscriptions::find_in(view.client(), &tenant.slug, view.id()?).await?;
     let id = subscription.id.to_string();
     let health = subscriptions::health(view.client(), tenant.id, &[subscription.id]).await?;
+    let day = subscriptions::last_day(view.client(), tenant.id, subscription.id).await?;
+    let query = DeliveryQuery { subscription: Some(subscription.id), ..DeliveryQuery::default() };
+    let newest = view.shown(deliveries::page(view.client(), tenant.id, &query, DELIVERIES).await?);
     let path = |action: &str| view.tenant_path(&format!("/webhooks/{id}{action}"));
     let own_deliveries = with_query(&view.tenant_path("/deliveries"), &[("subscription", &id)]);
     let is_paused = subscription.state == SubscriptionState::Paused;
     let content = html! {
-        dl {
-            dt { "Receiver" } dd { code { (subscription.url) } }
-            dt { "State" } dd { (state(&subscription)) }
-            dt { "Events" } dd { (event_names(&subscription)) }
-            dt { "Key" } dd { @if let Some(key) = &subscription.key { code { (key) } } @else { "-" } }
-            dt { "Id" } dd { code { (id) } }
-            dt { "Created" } dd { (time(subscription.created_at)) }
-        }
-        h2 { "Health" }
-        (health_section(health.get(&subscription.id)))
-        p { a href=(own_deliveries) { "Its deliveries" } }
+        (summary(faults))
         @if view.may(Role::Admin) {
-            h2 { "Test" }
-            @if is_paused {
-                p { "Resume the subscription to test it." }
-            } @else {
-                p { "Sends an event of the type " code { "webhook.test" } " to this receiver alone." }
-                form method="post" action=(path("/test")) { (once(&view)) button { "Send a test event" } }
-            }
-            h2 { "Change the event types" }
-            form method="post" action=(path("/events")) {
-                (once(&view))
-                (checkboxes(
-                    Field { name: "events", label: "Event types", hint: "Choose none to receive all." },
-                    &EVENT_TYPES, subscription.events.as_deref().unwrap_or_default(), &Faults::none()
-                ))
-                button { "Change the event types" }
-            }
-            h2 { (if is_paused { "Resume" } else { "Pause" }) }
             @if is_paused {
                 p { "Its deliveries wait. They are sent when you resume it." }
                 form method="post" action=(path("/resume")) { (once(&view)) button { "Resume" } }
             } @else {
-                p { "While it is paused, its deliveries wait. None is lost." }
-                form method="post" action=(path("/pause")) { (once(&view)) button { "Pause" } }
+                form method="post" action=(path("/test")) { (once(&view)) button { "Send a test event" } }
+                p.hint { "An event of the type " code { "webhook.test" } ", for this receiver alone." }
             }
-            h2 { "Replace the signing secret" }
-            @let overlap = Field { name: "overlap", label: "How long the old secret is used beside the new one", hint: "" };
-            (rotation(&view, &path("/rotate"), (overlap, &OVERLAPS), faults))
-            h2 { "Remove" }
-            p { "Pending and dead-lettered deliveries are dropped. This cannot be undone." }
-            p { a.button.danger href=(path("/remove")) { "Remove the subscription" } }
         }
+        dl {
+            dt { "State" } dd { (state(&subscription)) }
+            dt { "Events" } dd { (event_names(&subscription)) }
+            dt { "Key" } dd { @if let Some(key) = &subscription.key { code { (key) } } @else { "-" } }
+            dt { "Id" } dd { code data-copy { (id) } }
+            dt { "Created" } dd { (time(subscription.created_at)) }
+        }
+        div data-refresh="5" {
+            h2 { "Health" }
+            (health_section(health.get(&subscription.id)))
+            div.strip { (attempts(&day)) }
+            h2 { "Last deliveries" }
+            (table(&view, &newest))
+        }
+        p { a href=(own_deliveries) { "All its deliveries" } }
+        @if view.may(Role::Admin) { (changes(&view, &subscription, faults)) }
     };
-    Ok(layout::page_with(&view, faults.status(), "Subscription", &content))
+    Ok(layout::page_with(&view, faults.status(), &subscription.url, &content))
+}
+
+/// The forms that change a subscription.
+fn changes(view: &View<'_>, subscription: &Subscription, faults: &Faults) -> Markup {
+    let path = |action: &str| view.tenant_path(&format!("/webhooks/{}{action}", subscription.id));
+    let url = "It is checked like that of a new subscription. Deliveries that wait go to the new URL. The signing secret stays.";
+    html! {
+        h2 { "Change the URL" }
+        form method="post" action=(path("/url")) {
+            (once(view))
+            (input(Field { name: "url", label: "New URL of the receiver", hint: url }, "url", faults.value("url"), faults))
+            button.plain { "Change the URL" }
+        }
+        h2 { "Change the event types" }
+        form method="post" action=(path("/events")) {
+            (once(view))
+            (checkboxes(
+                Field { name: "events", label: "Event types", hint: "Choose none to receive all." },
+                &EVENT_TYPES, subscription.events.as_deref().unwrap_or_default(), &Faults::none()
+            ))
+            button.plain { "Change the event types" }
+        }
+        @if subscription.state != SubscriptionState::Paused {
+            h2 { "Pause" }
+            p { "While it is paused, its deliveries wait. None is lost." }
+            form method="post" action=(path("/pause")) { (once(view)) button.plain { "Pause" } }
+        }
+        h2 { "Replace the signing secret" }
+        @let overlap = Field { name: "overlap", label: "How long the old secret is used beside the new one", hint: "" };
+        (rotation(view, &path("/rotate"), (overlap, &OVERLAPS), faults))
+        h2 { "Remove" }
+        p { "Pending and dead-lettered deliveries are dropped. This cannot be undone." }
+        p { a.button.danger href=(path("/remove")) { "Remove the subscription" } }
+    }
 }
 
 /// The share of attempts that succeeded, in whole percent.
@@ -175,7 +201,7 @@ fn health_section(health: Option<&ReceiverHealth>) -> Markup {
     };
     html! {
         ul.cards {
-            li { strong class=(class(health)) { (percent(health)) " %" } "of the attempts succeeded (" (health.succeeded) " of " (health.attempts) ")" }
+            li { strong class=(class(health)) { (health.succeeded) " of " (health.attempts) } (if health.attempts == 1 { "attempt" } else { "attempts" }) " succeeded" }
             li { strong { (health.median_ms) " ms" } "median response time" }
             li { strong { (health.slow_ms) " ms" } "95 % are faster" }
         }
@@ -218,7 +244,7 @@ mod tests {
         assert_eq!((percent(&health(95, 100)), class(&health(95, 100))), (95, "warn"));
         assert_eq!((percent(&health(2, 4)), class(&health(2, 4))), (50, "bad"));
         let shown = health_section(Some(&health(2, 4))).into_string();
-        assert!(shown.contains("50 %") && shown.contains("timeout") && shown.contains("90 ms"), "{shown}");
+        assert!(shown.contains("2 of 4") && shown.contains("timeout") && shown.contains("90 ms"), "{shown}");
         assert!(health_section(None).into_string().contains("Nothing was sent"));
     }
 }

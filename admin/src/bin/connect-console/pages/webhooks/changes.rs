@@ -1,6 +1,6 @@
 //! Creating a subscription, after its receiver was checked (D27), changing, pausing (D24), testing and removing it.
 
-use super::{EVENT_TYPES, secret};
+use super::{EVENT_TYPES, samples, secret};
 use crate::context::{Change, Context, View};
 use crate::failure::Failure;
 use crate::layout;
@@ -11,7 +11,7 @@ use admin::audit::Actor;
 use admin::deliveries::{self, Attempt, Delivery};
 use admin::input::EventTypes;
 use admin::keys::KeyFilter;
-use admin::subscriptions::{self, NewSubscription, Subscription, check_receiver};
+use admin::subscriptions::{self, CheckedReceiver, NewSubscription, Subscription, check_receiver};
 use admin::{AdminError, describe, keys};
 use common::limited;
 use common::log_limit::LogLimit;
@@ -56,6 +56,32 @@ fn form(view: &View<'_>, keys: &[(&str, &str)], faults: &Faults) -> Markup {
     }
 }
 
+/// Checks the URL of a form. Without a receiver it is a fault of the form.
+async fn check<'c>(
+    change: Change<'c>,
+    faults: &mut Faults,
+) -> Result<(Change<'c>, Option<CheckedReceiver>), Failure> {
+    let context = change.context();
+    let (app, slug, url) = (context.app, &context.tenant()?.slug, change.form().get("url").to_owned());
+    let check = async {
+        let _under_way = app.receiver_checks.enter(slug).await;
+        check_receiver(&url, &app.egress).await
+    };
+    let (change, checked) = change.without_database(check).await?;
+    let receiver = match checked {
+        Ok(receiver) => Some(receiver),
+        Err(error) => {
+            if let AdminError::ReceiverNotPublic { .. } = error {
+                let (request_id, error) = (context.request.id, describe(&error));
+                limited!(REFUSED[0], warn, %request_id, error, "receiver of a subscription refused; responding 422");
+            }
+            faults.refused("url", error)?;
+            None
+        }
+    };
+    Ok((change, receiver))
+}
+
 pub(crate) async fn create(change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let mut faults = Faults::of_form(change.form());
@@ -66,23 +92,9 @@ pub(crate) async fn create(change: Change<'_>) -> Result<Response, Failure> {
         faults.check("events", EventTypes::parse(&given)).map(Some)
     };
     let Some(events) = events else { return show(&change.view(), &faults).await };
-    let (app, slug, url) = (context.app, &context.tenant()?.slug, change.form().get("url").to_owned());
-    let check = async {
-        let _under_way = app.receiver_checks.enter(slug).await;
-        check_receiver(&url, &app.egress).await
-    };
-    let (mut change, checked) = change.without_database(check).await?;
-    let receiver = match checked {
-        Ok(receiver) => receiver,
-        Err(error) => {
-            if let AdminError::ReceiverNotPublic { .. } = error {
-                let (request_id, error) = (context.request.id, describe(&error));
-                limited!(REFUSED[0], warn, %request_id, error, "receiver of a new subscription refused; responding 422");
-            }
-            faults.refused("url", error)?;
-            return show(&change.view(), &faults).await;
-        }
-    };
+    let (app, slug) = (context.app, &context.tenant()?.slug);
+    let (mut change, checked) = check(change, &mut faults).await?;
+    let Some(receiver) = checked else { return show(&change.view(), &faults).await };
     let key = change.form().optional("key").map(str::to_owned);
     let new = NewSubscription { tenant: slug.clone(), receiver, key, events };
     let (masters, bound) = (&app.master_keys, app.bounds.subscriptions);
@@ -99,7 +111,12 @@ pub(crate) async fn create(change: Change<'_>) -> Result<Response, Failure> {
     };
     let content = html! {
         (secret(&created.secret))
+        form method="post" action=(context.tenant_path(&format!("/webhooks/{}/test", created.id))) {
+            (once(&context))
+            button { "Send a test event" }
+        }
         p { a href=(context.tenant_path(&format!("/webhooks/{}", created.id))) { "To the subscription" } }
+        (samples::all(&created.secret))
     };
     Ok(layout::page(&change.view(), HEADING, &content))
 }
@@ -119,6 +136,20 @@ pub(crate) async fn set_events(mut change: Change<'_>) -> Result<Response, Failu
     let (page, id) = (page(&context, &found, "?done=events"), found.id.to_string());
     let set = async |client: &mut Client, actor: &Actor| {
         subscriptions::set_events(client, actor, &id, events.as_ref()).await
+    };
+    change.run(page, set).await
+}
+
+/// Replaces the URL, after it was checked like that of a new subscription.
+pub(crate) async fn set_url(mut change: Change<'_>) -> Result<Response, Failure> {
+    let context = change.context();
+    let found = subscriptions::find_in(change.client(), &context.tenant()?.slug, context.id()?).await?;
+    let mut faults = Faults::of_form(change.form());
+    let (change, checked) = check(change, &mut faults).await?;
+    let Some(receiver) = checked else { return super::with_faults(change.view(), &faults).await };
+    let (page, id) = (page(&context, &found, "?done=url"), found.id.to_string());
+    let set = async |client: &mut Client, actor: &Actor| {
+        subscriptions::set_url(client, actor, &context.app.master_keys, &id, &receiver).await
     };
     change.run(page, set).await
 }
@@ -193,7 +224,7 @@ pub(crate) async fn test_result(view: View<'_>) -> Result<Response, Failure> {
     let subscription = subscriptions::find_in(view.client(), &tenant.slug, view.id()?).await?;
     let event = Uuid::try_parse(view.request.query.get("event")).map_err(|_| Failure::NotFound)?;
     let id = delivery_id(event, subscription.id).to_string();
-    let delivery = match deliveries::find(view.client(), &id).await {
+    let delivery = match deliveries::find(view.client(), &id, false).await {
         Ok(delivery) => Some(delivery).filter(|delivery| delivery.tenant == tenant.id),
         // Its row is written when its first attempt has ended.
         Err(AdminError::DeliveryNotFound(_)) => None,

@@ -1,0 +1,41 @@
+//! The metered writes of an agency by month, with its quota (D23).
+
+use crate::context::View;
+use crate::failure::Failure;
+use crate::format::{data_table, number};
+use crate::layout;
+use crate::pages::chart::{self, Chart};
+use admin::tenants;
+use maud::html;
+use warp::reply::Response;
+
+/// Months that the chart shows.
+const MONTHS: u32 = 12;
+
+pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
+    let tenant = view.tenant()?;
+    let months = tenants::usage_of_last_months(view.client(), tenant.id, MONTHS).await?;
+    let periods: Vec<_> = months.iter().map(|(month, _)| (month.clone(), Some(html! { (month.get(5..).unwrap_or(month)) }))).collect();
+    let writes: Vec<i64> = months.iter().map(|(_, writes)| *writes).collect();
+    let up = ("records writes", writes.as_slice());
+    let limit = tenant.monthly_quota;
+    let chart =
+        Chart { id: "usage", title: "By month", periods: &periods, up, down: None, limit, are_levels: false };
+    let quota = limit.map_or_else(|| "no limit".to_owned(), |quota| format!("{} a month", number(quota)));
+    let content = html! {
+        p { "Successful writes of the records API by calendar month (UTC). Repeated writes and reads do not count." }
+        dl {
+            dt { "This month" } dd { (number(writes.last().copied().unwrap_or_default())) " records writes" }
+            dt { "Quota" } dd { (quota) }
+        }
+        @if writes.iter().sum::<i64>() == 0 {
+            p.soft { "There was no write in the last " (months.len()) " months." }
+        } @else {
+            (chart::draw(&chart, "Records writes by month; the table has the numbers"))
+            (data_table(&["Month", "#Writes"], &html! {
+                @for (month, writes) in months.iter().rev() { tr { th scope="row" { (month) } td.number { (number(*writes)) } } }
+            }))
+        }
+    };
+    Ok(layout::page(&view, "Usage", &content))
+}
