@@ -34,7 +34,7 @@ pub struct FindQuery<'a> {
 }
 
 /// One thing that happened, or will happen.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FoundStep {
     /// When.
@@ -176,19 +176,8 @@ impl Search<'_> {
     }
 
     fn step(&self, tenant: TenantId, at: DateTime<Utc>, stage: &'static str, detail: String) -> FoundStep {
-        FoundStep {
-            at,
-            stage,
-            detail,
-            tenant: self.slugs.get(&tenant).cloned().unwrap_or_default(),
-            event_id: None,
-            request_id: None,
-            client_id: None,
-            lead_id: None,
-            delivery_id: None,
-            receiver: None,
-            failure: None,
-        }
+        let tenant = self.slugs.get(&tenant).cloned().unwrap_or_default();
+        FoundStep { at, stage, detail, tenant, ..FoundStep::default() }
     }
 
     fn add_applied(&mut self, event: &AppliedEvent) {

@@ -8,6 +8,7 @@ use admin::find::{FindQuery, FoundStep, find};
 use chrono::{DateTime, TimeDelta, Utc};
 use common::model::text;
 use maud::{Markup, html};
+use uuid::Uuid;
 use warp::reply::Response;
 
 /// Longest id that is looked up.
@@ -74,10 +75,11 @@ fn timeline(steps: &[FoundStep]) -> Markup {
     let order = |step: &&FoundStep| steps.iter().position(|one| one.delivery_id == step.delivery_id);
     deliveries.sort_by_key(order);
     html! {
-        ol.timeline { @for step in steps.iter().filter(|step| step.delivery_id.is_none()) { (item(step, first)) } }
+        ol.timeline { @for step in steps.iter().filter(|step| step.delivery_id.is_none()) { (item(step, first, &links(step))) } }
         @for of_one in deliveries.chunk_by(|one, next| one.delivery_id == next.delivery_id) {
-            h2 { (of_one[0].receiver.as_deref().unwrap_or("Receiver")) }
-            ol.timeline { @for step in of_one { (item(step, first)) } }
+            @let delivery = of_one[0].delivery_id.unwrap_or_default();
+            h2 { a href=(path(of_one[0], "deliveries", &delivery)) { (of_one[0].receiver.as_deref().unwrap_or_default()) } }
+            ol.timeline { @for step in of_one { (item(step, first, &html! {})) } }
         }
     }
 }
@@ -101,7 +103,7 @@ fn name(step: &FoundStep) -> (&'static str, String) {
     (class, name.to_owned())
 }
 
-fn item(step: &FoundStep, first: Option<DateTime<Utc>>) -> Markup {
+fn item(step: &FoundStep, first: Option<DateTime<Utc>>, links: &Markup) -> Markup {
     let since = first.map(|first| step.at - first).filter(|since| !since.is_zero());
     let (class, name) = name(step);
     html! {
@@ -109,23 +111,25 @@ fn item(step: &FoundStep, first: Option<DateTime<Utc>>) -> Markup {
             (pill(class, &name)) " " (time(step.at))
             @if let Some(since) = since { span.soft { " · " (duration(since)) " after the first" } }
             br; bdi { (step.detail) }
-            (links(step))
+            (links)
         }
     }
 }
 
+fn path(step: &FoundStep, page: &str, id: &Uuid) -> String {
+    format!("/agencies/{}/{page}/{id}", step.tenant)
+}
+
 fn links(step: &FoundStep) -> Markup {
-    let below = |path: &str, id: &dyn std::fmt::Display| format!("/agencies/{}/{path}{id}", step.tenant);
     html! {
         div.soft {
             @if let Some(id) = &step.event_id { "event " code { (id) } " " }
             @if let Some(id) = step.request_id {
                 "request " code { (id) } " "
-                @if step.stage == "refused" { a href=(below("refusals/", &id)) { "why it was refused" } " " }
+                @if step.stage == "refused" { a href=(path(step, "refusals", &id)) { "why it was refused" } " " }
             }
-            @if let Some(id) = step.client_id { a href=(below("clients/", &id)) { "client" } " " }
-            @if let Some(id) = step.lead_id { a href=(below("leads/", &id)) { "enquiry" } " " }
-            @if let Some(id) = step.delivery_id { a href=(below("deliveries/", &id)) { "delivery" } " " }
+            @if let Some(id) = step.client_id { a href=(path(step, "clients", &id)) { "client" } " " }
+            @if let Some(id) = step.lead_id { a href=(path(step, "leads", &id)) { "enquiry" } " " }
         }
     }
 }
@@ -147,17 +151,11 @@ mod tests {
 
     fn step(stage: &'static str, delivery: Option<u128>, failure: Option<&str>) -> FoundStep {
         FoundStep {
-            at: DateTime::UNIX_EPOCH,
             stage,
-            detail: String::new(),
-            tenant: "acme".to_owned(),
-            event_id: None,
-            request_id: None,
-            client_id: None,
-            lead_id: None,
-            delivery_id: delivery.map(uuid::Uuid::from_u128),
+            delivery_id: delivery.map(Uuid::from_u128),
             receiver: delivery.map(|number| format!("https://{number}.example")),
             failure: failure.map(str::to_owned),
+            ..FoundStep::default()
         }
     }
 
@@ -172,7 +170,7 @@ mod tests {
             step("refused", None, Some("503")),
         ];
         let shown = timeline(&steps).into_string();
-        let places = ["Received", "Answered 503", "<h2>https://1.example", "Failed 500", "<h2>https://2.example", "Sent to https://2"];
+        let places = ["Received", "Answered 503", ">https://1.example</a>", "Failed 500", ">https://2.example</a>", "Sent to https://2"];
         let places = places.map(|text| shown.find(text).unwrap_or_else(|| panic!("{text}: {shown}")));
         assert!(places.is_sorted(), "{shown}");
     }
