@@ -1,11 +1,12 @@
 //! Takes the pictures of the settings area and of the API's page that the documents show.
 //!
-//! `connect-screenshots [DIRECTORY]` writes PNG files to a directory, `docs/pictures` if none is given. The agency has
-//! enquiries, a receiver that works, and one that fails.
+//! `connect-screenshots [DIRECTORY [PATH...]]` writes PNG files to a directory, `docs/pictures` if none is given; of each further
+//! path below the agency's in several widths and colors, to look at them. A path that ends in `/first` is that of the first
+//! row of its list. The agency has enquiries, a receiver that works, and one that fails.
 
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use tests::browser::{Browser, Page};
+use tests::browser::{Browser, ColorScheme, Page};
 use tests::{Behavior, MAX_WAIT, Program, Receiver, World, event, eventually, text, until};
 
 /// Size of the window in pixels.
@@ -43,6 +44,23 @@ async fn main() {
         page.open(&format!("{base}/agencies/acme{path}")).await;
         picture(&page, &directory, name).await;
     }
+    for path in std::env::args().skip(2) {
+        page.open(&format!("{base}/agencies/acme{}", path.trim_end_matches("/first"))).await;
+        if path.ends_with("/first") {
+            let first = page.evaluate("document.querySelector('main th a').href").await;
+            page.open(text(&first)).await;
+        }
+        for (width, colors) in
+            [1280, 800, 390].map(|width| (width, ColorScheme::Light)).into_iter().chain([(1280, ColorScheme::Dark)])
+        {
+            page.set_size(width, 1600).await;
+            page.set_colors(colors).await;
+            let name = format!("{}-{width}-{colors:?}", path.replace(['/', '?', '='], "_"));
+            picture(&page, &directory, &name).await;
+        }
+    }
+    page.set_size(SIZE.0, SIZE.1).await;
+    page.set_colors(ColorScheme::Light).await;
     page.open(&format!("http://{}/docs#/Events/sendEvents", world.http().address())).await;
     eventually("the operation is shown", MAX_WAIT, async || {
         let shown = "!!document.querySelector('#operations-Events-sendEvents .opblock-body')";

@@ -9,7 +9,7 @@ use crate::console::identity_provider::IdentityProvider;
 use crate::console::keys::until_status;
 use serde_json::json;
 use tests::browser::Browser;
-use tests::{ApiKey, Behavior, MAX_WAIT, Receiver, World, eventually, text};
+use tests::{ApiKey, Behavior, MAX_WAIT, Receiver, World, eventually, text, until_equal};
 
 /// Reloads the page until it shows a text.
 async fn until_shown(person: &Person, path: &str, wanted: &str) {
@@ -85,11 +85,8 @@ async fn a_key_and_a_webhook_live_from_their_creation_to_their_end() {
     person.sees("Health").await;
     // The page is refreshed, and can be copied from all the same.
     person.page.evaluate("{ document.activeElement.blur(); document.querySelector('main').dataset.old = 'yes'; }").await;
-    eventually("the page is refreshed", MAX_WAIT, async || {
-        let is_old = person.page.evaluate("!!document.querySelector('main').dataset.old").await;
-        if is_old == false { Ok(()) } else { Err("not yet".to_owned()) }
-    })
-    .await;
+    let is_old = async || person.page.evaluate("!!document.querySelector('main').dataset.old").await;
+    until_equal("the page is as it was", false, is_old).await;
     assert_eq!(person.page.evaluate("document.querySelectorAll('main .copy').length").await, 1);
     person.page.evaluate("document.querySelector('[data-chart]').focus()").await;
     person.sees(" delivered, ").await;
