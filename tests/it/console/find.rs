@@ -18,7 +18,7 @@ async fn an_event_is_followed_from_its_request_to_the_attempts_of_its_webhooks()
     let sent = event("enquiry.submitted").email("ana@example.com").id(" order-4711 ");
     let result = world.accept(sent).await;
     let found = async || world.connectctl.list(&["find", " order-4711 ", "--tenant", "acme"]).await;
-    let found = until("the delivery is found", found, |found| stages(&found).contains(&"attempt")).await;
+    let found = until("the delivery is found", found, |found| stages(found).contains(&"attempt")).await;
     for stage in ["received", "applied", "outbox", "delivery", "attempt"] {
         assert!(stages(&found).contains(&stage), "{stage}: {found:?}");
     }

@@ -49,7 +49,7 @@ pub(crate) async fn until_found(
 /// Waits until a check has no such finding.
 pub(crate) async fn until_fixed(connectctl: &Connectctl, options: &[&str], check: &str, part: &str) {
     let found = async || findings(connectctl, options).await;
-    until(&format!("{check} is fixed: {part}"), found, |found| of(&found, check, part).is_none()).await;
+    until(&format!("{check} is fixed: {part}"), found, |found| of(found, check, part).is_none()).await;
 }
 
 /// A world without programs on a server of its own, whose settings a test may change.
