@@ -65,9 +65,15 @@ pub fn count_attempt(tenant: TenantId, is_delivered: bool) {
 /// Notes that a message of a queue that was published at this time has been handled, and records its lag once for each of its
 /// `requests`.
 pub fn note_handled(queue: Queue, published_at: DateTime<Utc>, requests: usize) {
+    record_lag(queue, published_at, requests);
+    pending().handled(queue, published_at);
+}
+
+/// Records the lag of `requests` of a message that was published at this time. Messages that are not handled in the order of
+/// their queue say nothing about those that wait.
+pub fn record_lag(queue: Queue, published_at: DateTime<Utc>, requests: usize) {
     let lag = (clock::database_now() - published_at).to_std().unwrap_or_default();
     metrics::histogram!(QUEUE_LAG, "queue" => queue.as_str()).record_many(lag, requests);
-    pending().handled(queue, published_at);
 }
 
 /// Notes what the broker said of a queue.

@@ -103,6 +103,11 @@ impl Broker {
         &self.keys
     }
 
+    /// What the names of its queues begin with.
+    pub(super) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
     /// `<prefix>.<name>` of a queue.
     pub fn queue_name(&self, queue: Queue) -> String {
         queue_name(&self.prefix, queue)

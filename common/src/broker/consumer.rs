@@ -271,9 +271,8 @@ fn verified_message(queue: Queue, keys: &MessageKeys, delivery: &mut Delivery) -
     if delivery.redelivered {
         metrics::counter!(REDELIVERED, "queue" => queue.as_str()).increment(1);
     }
-    let body = std::mem::take(&mut delivery.data);
-    let (message, verified) =
-        Message::from_delivery(queue, keys, &delivery.properties, body, delivery.redelivered);
+    let (body, properties) = (std::mem::take(&mut delivery.data), std::mem::take(&mut delivery.properties));
+    let (message, verified) = Message::from_delivery(queue, keys, properties, body, delivery.redelivered);
     if let Err(why) = verified {
         message.span().in_scope(|| log_forged(queue, why));
         metrics::counter!(DEAD_LETTERED, "queue" => queue.as_str(), "reason" => FORGED).increment(1);

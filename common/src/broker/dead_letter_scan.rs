@@ -7,6 +7,7 @@
 
 mod letter;
 
+pub(super) use letter::requeue_properties;
 pub use letter::{DeadLetter, DeadLetterCause};
 
 use super::confirm_channel::{ConfirmChannel, is_in_queue};
@@ -230,7 +231,7 @@ impl<'v> DeadLetterScan<'v> {
 
     /// Publishes a message to its original queue, without waiting for the confirm.
     async fn publish(&self, delivery: &Delivery) -> lapin::Result<PublisherConfirm> {
-        let properties = letter::requeue_properties(&delivery.properties);
+        let properties = requeue_properties(&delivery.properties);
         self.publishing.publish(&self.queue, &delivery.data, properties).await
     }
 

@@ -9,6 +9,7 @@ use crate::metrics::{QUEUE_CONSUMERS, QUEUE_MAX_LENGTH, QUEUE_READY};
 use crate::periodic::ticks;
 use crate::settings::BrokerSettings;
 use chrono::{DateTime, Utc};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -17,6 +18,14 @@ const POLL_INTERVAL: Duration = Duration::from_secs(3);
 
 /// How often the connection is polled until it is first established.
 const CONNECTED_POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Advisor actions that wait in the database. They count as messages that wait in their queue.
+static STORED_ACTIONS: AtomicU32 = AtomicU32::new(0);
+
+/// Sets how many advisor actions were taken from their queue and wait in the database.
+pub fn set_stored_actions(count: u32) {
+    STORED_ACTIONS.store(count, Ordering::Relaxed);
+}
 
 /// Updates the gauges of all queues and of unacknowledged messages for as long as the program runs. Every program does so,
 /// because all programs of one kind may be down when the lengths of the queues matter most. While the broker cannot be
@@ -39,7 +48,11 @@ async fn observe_depths(broker: Broker, settings: BrokerSettings) {
             let at = clock::now();
             let found = if Queue::CONSUMED.contains(&queue) {
                 let found = broker.inspect(&broker.queue_name(queue)).await;
-                set_gauges(queue.as_str().to_owned(), found, settings.max_length);
+                let stored = if queue == Queue::Crm { STORED_ACTIONS.load(Ordering::Relaxed) } else { 0 };
+                let ready = |depth: QueueDepth| depth.ready.saturating_add(stored);
+                let with_stored =
+                    found.map(|found| found.map(|depth| QueueDepth { ready: ready(depth), ..depth }));
+                set_gauges(queue.as_str().to_owned(), with_stored, settings.max_length);
                 found
             } else {
                 Some(Some(QueueDepth { ready: 0, consumers: 0 }))

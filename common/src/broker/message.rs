@@ -27,6 +27,8 @@ pub struct Message {
     pub wants_reply: bool,
     /// Whether the broker delivered it before.
     pub redelivered: bool,
+    /// As they were sent.
+    pub(super) properties: BasicProperties,
 }
 
 impl Message {
@@ -35,21 +37,35 @@ impl Message {
     pub fn from_delivery(
         queue: Queue,
         keys: &MessageKeys,
-        properties: &BasicProperties,
+        properties: BasicProperties,
         body: Vec<u8>,
         redelivered: bool,
     ) -> (Self, Result<(), MacError>) {
-        let verified = keys.verify(Purpose::Message(queue), properties, &body);
-        let message = Self {
+        let verified = keys.verify(Purpose::Message(queue), &properties, &body);
+        (Self::read(properties, body, redelivered), verified)
+    }
+
+    fn read(properties: BasicProperties, body: Vec<u8>, redelivered: bool) -> Self {
+        Self {
             body,
-            meta: header(properties, META_HEADER),
-            traceparent: header(properties, TRACEPARENT),
-            message_id: message_id(properties),
-            request_id: request_id(properties),
+            meta: header(&properties, META_HEADER),
+            traceparent: header(&properties, TRACEPARENT),
+            message_id: message_id(&properties),
+            request_id: request_id(&properties),
             wants_reply: properties.reply_to().is_some(),
             redelivered,
-        };
-        (message, verified)
+            properties,
+        }
+    }
+
+    /// JSON of its properties, to be stored beside its body.
+    pub fn stored_properties(&self) -> String {
+        serde_json::to_string(&self.properties).expect("properties have string keys")
+    }
+
+    /// A message that was stored. Properties that cannot be read were written by another release, and count as not sent.
+    pub fn from_stored(properties: &str, body: Vec<u8>) -> Self {
+        Self::read(serde_json::from_str(properties).unwrap_or_default(), body, false)
     }
 
     /// The span of log lines about the message, with the request and trace that its ids and headers name.

@@ -35,14 +35,15 @@ pub use dead_letter_log::log_dead_letter;
 pub use dead_letter_scan::{
     DeadLetter, DeadLetterAction, DeadLetterCause, DeadLetterCounts, DeadLetterScan, Window,
 };
-pub use gauges::observe_queues;
+pub use gauges::{observe_queues, set_stored_actions};
 pub use mac::{MacError, MessageKeys};
 pub use message::Message;
 pub use operator_connection::{OperatorConnection, OperatorConnectionError, QueueArguments, QueueStatus};
 pub use publisher::{OutgoingMessage, PublishError, Publisher};
 pub use reply_channel::{Hold, Holds};
 pub use rpc::{CallError, Rpc, RpcRequest};
-pub use settle::MessageOutcome;
+pub use settle::{MessageOutcome, StoredMessages};
 pub use tls_report::{tls_files, tls_reports};
 pub use topology::{Queue, QueueUse, dead_queue_name, queue_name};
+pub use unacknowledged::UnacknowledgedGuard;
 pub use unit_consumer::{UnitHandler, run_unit_consumer};

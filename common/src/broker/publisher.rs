@@ -2,12 +2,14 @@
 
 use super::confirm_channel::{ConfirmChannel, is_in_queue};
 use super::connection::{Broker, Link};
+use super::dead_letter_scan::requeue_properties;
 use super::mac::{Purpose, SignedFields};
+use super::message::Message;
 use super::rpc::{PERSISTENT, headers};
 use super::topology::Queue;
 use crate::metrics::{self as names, PUBLISHES};
 use futures_util::future::join_all;
-use lapin::{BasicProperties, PublisherConfirm};
+use lapin::BasicProperties;
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
@@ -25,6 +27,9 @@ pub struct OutgoingMessage<'a> {
     /// The body, which the MAC covers.
     pub body: &'a [u8],
 }
+
+/// The queue's full name, the body, and the properties with the MAC.
+type SignedMessage<'a> = (&'a str, &'a [u8], BasicProperties);
 
 /// Why a message is not known to be in its queue. It may be there nevertheless, unless it was refused.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
@@ -63,6 +68,29 @@ impl Publisher {
         messages: &[OutgoingMessage<'_>],
         within: Duration,
     ) -> Vec<Result<(), PublishError>> {
+        let signed: Vec<_> =
+            messages.iter().map(|message| (message.queue, message.body, self.properties(message))).collect();
+        self.publish_all(&signed, within).await
+    }
+
+    /// Publishes a message that was consumed to the queue of that full name, with the MAC that it has. Nobody is replied to.
+    pub async fn publish_again(
+        &mut self,
+        queue: &str,
+        message: &Message,
+        within: Duration,
+    ) -> Result<(), PublishError> {
+        let published = self
+            .publish_all(&[(queue, message.body.as_slice(), requeue_properties(&message.properties))], within)
+            .await;
+        published.into_iter().collect()
+    }
+
+    async fn publish_all(
+        &mut self,
+        messages: &[SignedMessage<'_>],
+        within: Duration,
+    ) -> Vec<Result<(), PublishError>> {
         let results = self.try_publish(messages, within).await;
         for outcome in results.iter().map(outcome) {
             metrics::counter!(PUBLISHES, "queue" => self.label, "outcome" => outcome).increment(1);
@@ -72,7 +100,7 @@ impl Publisher {
 
     async fn try_publish(
         &mut self,
-        messages: &[OutgoingMessage<'_>],
+        messages: &[SignedMessage<'_>],
         within: Duration,
     ) -> Vec<Result<(), PublishError>> {
         if messages.is_empty() {
@@ -86,8 +114,9 @@ impl Publisher {
         };
         // Everything is sent before the first confirm is awaited, so that the broker can confirm several at once.
         let mut sent = Vec::with_capacity(messages.len());
-        for message in messages {
-            match timeout_at(deadline, self.send(&channel, message)).await {
+        for (queue, body, properties) in messages {
+            let sending = channel.publish(queue, body, properties.clone());
+            match timeout_at(deadline, sending).await {
                 Ok(Ok(confirm)) => sent.push(confirm),
                 Ok(Err(_)) | Err(_) => break,
             }
@@ -122,19 +151,14 @@ impl Publisher {
         usable.then_some(channel)
     }
 
-    async fn send(
-        &self,
-        channel: &ConfirmChannel,
-        message: &OutgoingMessage<'_>,
-    ) -> lapin::Result<PublisherConfirm> {
+    fn properties(&self, message: &OutgoingMessage<'_>) -> BasicProperties {
         let meta = Some(message.meta.as_bytes());
         let covered = SignedFields { message_id: None, correlation_id: None, meta, body: message.body };
         let mac = self.broker.keys().sign(self.purpose, covered);
-        let properties = BasicProperties::default()
+        BasicProperties::default()
             .with_delivery_mode(PERSISTENT)
             .with_content_type("application/json".into())
-            .with_headers(headers(&message.meta, message.traceparent.as_deref(), mac));
-        channel.publish(message.queue, message.body, properties).await
+            .with_headers(headers(&message.meta, message.traceparent.as_deref(), mac))
     }
 }
 

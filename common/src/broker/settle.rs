@@ -1,16 +1,23 @@
-//! Settles the messages of a unit that was handled: sends the replies first, then acknowledges or rejects the messages.
+//! Settles the messages of a unit that was handled: sends the replies first, then acknowledges or rejects the messages. Those
+//! that a program has stored were acknowledged before they are handled, see [`StoredMessages`].
 
 use super::connection::Broker;
 use super::dead_letter_log::log_dead_letter;
 use super::message::Message;
+use super::publisher::Publisher;
 use super::reply::{Replies, Reply};
 use super::time_limit::settle_delivery;
-use super::topology::Queue;
+use super::topology::{Queue, dead_queue_name};
+use super::unacknowledged::UnacknowledgedGuard;
 use crate::metrics::DEAD_LETTERED;
 use crate::trace::{RequestContext, TraceContext};
 use lapin::message::Delivery;
 use lapin::options::{BasicAckOptions, BasicRejectOptions};
+use std::time::Duration;
 use tracing::Span;
+
+/// Maximum time that the broker may take to confirm a dead letter.
+const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
 
 /// What the handler decides about a message. The consumer sends the reply and acknowledges or rejects accordingly.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +38,8 @@ pub enum MessageOutcome {
         /// The request that log lines name, if the handler has read it; otherwise they name what the message's id and headers say.
         request_context: Option<RequestContext>,
     },
+    /// Stored in the database: acknowledge. The reply is sent once it is handled.
+    Stored,
     /// Not handled, because another transaction holds a lock, or because the program shuts down. It stays unacknowledged and is in
     /// the next unit; the broker requeues it when the consumer closes.
     PutOff,
@@ -68,7 +77,7 @@ impl Settler {
 
     /// Replies, then acknowledges or dead-letters.
     pub(super) async fn settle(&mut self, unit: &Unit, outcomes: &[MessageOutcome]) -> lapin::Result<()> {
-        self.reply_all(unit, outcomes).await;
+        self.reply_all(&unit.messages, outcomes).await;
         let of_each = unit.messages.iter().zip(outcomes);
         let settlements: Vec<Settlement> =
             of_each.map(|(message, outcome)| self.settlement(message, outcome)).collect();
@@ -87,10 +96,10 @@ impl Settler {
     }
 
     /// Sends the replies of messages that ask for one.
-    async fn reply_all(&mut self, unit: &Unit, outcomes: &[MessageOutcome]) {
+    async fn reply_all(&mut self, messages: &[Message], outcomes: &[MessageOutcome]) {
         let (mut replies, mut replied) = (Vec::new(), Vec::new());
-        for ((delivery, message), outcome) in unit.deliveries.iter().zip(&unit.messages).zip(outcomes) {
-            if let Some(reply) = reply(delivery, outcome) {
+        for (message, outcome) in messages.iter().zip(outcomes) {
+            if let Some(reply) = reply(message, outcome) {
                 replies.push(reply);
                 replied.push((message, outcome));
             }
@@ -107,7 +116,7 @@ impl Settler {
     /// Decides how a message is settled; counts and logs a dead letter.
     fn settlement(&self, message: &Message, outcome: &MessageOutcome) -> Settlement {
         match outcome {
-            MessageOutcome::Done { .. } => Settlement::Acknowledge,
+            MessageOutcome::Done { .. } | MessageOutcome::Stored => Settlement::Acknowledge,
             MessageOutcome::DeadLetter { reason, .. } => {
                 span(message, outcome).in_scope(|| log_dead_letter(self.queue, reason));
                 metrics::counter!(DEAD_LETTERED, "queue" => self.queue.as_str(), "reason" => *reason)
@@ -119,15 +128,50 @@ impl Settler {
     }
 }
 
+/// Settles messages of a queue that were stored, and whose deliveries are acknowledged.
+#[derive(Debug)]
+pub struct StoredMessages {
+    settler: Settler,
+    publisher: Publisher,
+    dead: String,
+}
+
+impl StoredMessages {
+    /// Settles stored messages of `queue`; replies and dead letters are published on `reply_connection`.
+    pub fn new(reply_connection: &Broker, queue: Queue, label_of_dead_letters: &'static str) -> Self {
+        Self {
+            settler: Settler::new(reply_connection, queue),
+            publisher: Publisher::new(reply_connection.clone(), queue, label_of_dead_letters),
+            dead: dead_queue_name(reply_connection.prefix(), queue),
+        }
+    }
+
+    /// Counts a message as unacknowledged until the guard is dropped.
+    pub fn begin(&self) -> UnacknowledgedGuard {
+        UnacknowledgedGuard::new(self.settler.queue)
+    }
+
+    /// Replies, or publishes the message to the dead-letter queue. `false` if it is not handled, or the broker has not confirmed
+    /// the dead letter: it must stay then.
+    pub async fn settle(&mut self, message: &Message, outcome: &MessageOutcome) -> bool {
+        let is_dead = matches!(outcome, MessageOutcome::DeadLetter { .. });
+        if is_dead && self.publisher.publish_again(&self.dead, message, CONFIRM_WITHIN).await.is_err() {
+            return false;
+        }
+        self.settler.reply_all(std::slice::from_ref(message), std::slice::from_ref(outcome)).await;
+        self.settler.settlement(message, outcome) != Settlement::Leave
+    }
+}
+
 /// The reply to a message, if it asks for one.
-fn reply<'v>(delivery: &Delivery, outcome: &'v MessageOutcome) -> Option<Reply<'v>> {
+fn reply<'v>(message: &Message, outcome: &'v MessageOutcome) -> Option<Reply<'v>> {
     let body = match outcome {
         MessageOutcome::Done { reply, .. } => reply,
         MessageOutcome::DeadLetter { reply, .. } => reply.as_ref()?,
-        MessageOutcome::PutOff => return None,
+        MessageOutcome::Stored | MessageOutcome::PutOff => return None,
     };
-    let to = delivery.properties.reply_to().clone()?;
-    Some(Reply { to, id: delivery.properties.correlation_id().clone(), body })
+    let to = message.properties.reply_to().clone()?;
+    Some(Reply { to, id: message.properties.correlation_id().clone(), body })
 }
 
 /// The indexes of the messages to acknowledge, each with whether it acknowledges all messages before it as well: these are all in the
@@ -149,7 +193,7 @@ fn span(message: &Message, outcome: &MessageOutcome) -> Span {
         MessageOutcome::Done { request_context, .. } | MessageOutcome::DeadLetter { request_context, .. } => {
             *request_context
         }
-        MessageOutcome::PutOff => None,
+        MessageOutcome::Stored | MessageOutcome::PutOff => None,
     };
     let Some(RequestContext { request_id, context: TraceContext { trace_id, .. } }) = request_context else {
         return message.span();

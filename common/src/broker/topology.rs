@@ -98,6 +98,10 @@ fn arguments(settings: &BrokerSettings, queue: Queue) -> FieldTable {
     arguments.insert("x-dead-letter-routing-key".into(), text(&dead_queue_name(&settings.prefix, queue)));
     arguments.insert("x-dead-letter-strategy".into(), text("at-least-once"));
     arguments.insert("x-delivery-limit".into(), AMQPValue::LongInt(DELIVERY_LIMIT));
+    if queue == Queue::Crm {
+        // Several workers would store the actions of a tenant in another order. Another one takes over when the consumer ends.
+        arguments.insert("x-single-active-consumer".into(), AMQPValue::Boolean(true));
+    }
     arguments
 }
 

@@ -29,7 +29,7 @@ type ReceivedAt = (Instant, u64);
 
 /// Counts a message or a unit of messages as unacknowledged until it is dropped.
 #[derive(Debug)]
-pub(super) struct UnacknowledgedGuard {
+pub struct UnacknowledgedGuard {
     queue: Queue,
     received_at: ReceivedAt,
 }

@@ -93,7 +93,7 @@ fn text(value: &AMQPValue) -> Option<String> {
 
 /// The properties of a requeued message: all that its publisher set, except for `reply_to`, whose caller no longer waits,
 /// and the expiration.
-pub(super) fn requeue_properties(properties: &BasicProperties) -> BasicProperties {
+pub(in crate::broker) fn requeue_properties(properties: &BasicProperties) -> BasicProperties {
     let mut fresh = BasicProperties::default().with_delivery_mode(PERSISTENT);
     if let Some(headers) = properties.headers() {
         let mut kept = FieldTable::default();
