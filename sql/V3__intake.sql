@@ -40,6 +40,28 @@ CREATE INDEX event_ledger_applied_at ON event_ledger (applied_at) WHERE applied_
 -- An event whose caller has sent no trace id has no entry.
 CREATE INDEX event_ledger_trace ON event_ledger (trace_id, tenant_id, applied_at) WHERE trace_id IS NOT NULL;
 
+-- Advisor actions are taken from their queue, which has one order for all tenants, so that tenants can take turns.
+CREATE TABLE advisor_actions (
+    tenant_id   uuid        NOT NULL,
+    number      bigint      NOT NULL GENERATED ALWAYS AS IDENTITY,
+    received_at timestamptz NOT NULL,
+    attempts    smallint    NOT NULL DEFAULT 0,
+    properties  text        NOT NULL,
+    body        bytea       NOT NULL,
+    PRIMARY KEY (tenant_id, number)
+) WITH (autovacuum_vacuum_scale_factor = 0.05);
+COMMENT ON TABLE  advisor_actions IS
+    'Advisor actions that wait to be applied. The transaction that applies one removes it.';
+COMMENT ON COLUMN advisor_actions.tenant_id IS 'The tenant that the action names.';
+COMMENT ON COLUMN advisor_actions.number IS
+    'The order in which the actions of a tenant are applied, which is that of the queue; it has gaps.';
+COMMENT ON COLUMN advisor_actions.received_at IS 'When it was taken from the queue.';
+COMMENT ON COLUMN advisor_actions.attempts IS
+    'How many workers have begun with it as the first action of its tenant, most often because others were killed with it.';
+COMMENT ON COLUMN advisor_actions.properties IS
+    'The AMQP properties of the message, JSON as text: it is replied to, or dead-lettered as it was sent.';
+COMMENT ON COLUMN advisor_actions.body IS 'The body of the message: the action as the CRM published it.';
+
 CREATE TABLE idempotency_keys (
     tenant_id       uuid        NOT NULL,
     key_prefix      text        NOT NULL,

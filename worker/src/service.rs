@@ -1,18 +1,20 @@
 //! The running worker: its consumer lanes, and its graceful shutdown.
 
-use crate::consume::{self, CrmHandler, EventsHandler, RecordsHandler};
+use crate::consume::{self, ActionIntake, ActionLane, EventsHandler, RecordsHandler, WaitingActions};
 use crate::pipeline::{OutboxNotifier, Pipeline};
 use crate::retention::Retention;
 use crate::sealed_values;
 use crate::settings::Settings;
 use common::broker::{
-    Broker, GroupBounds, MessageKeys, Queue, QueueUse, UnitHandler, observe_queues, run_unit_consumer,
+    Broker, GroupBounds, MessageKeys, Queue, QueueUse, StoredMessages, UnitHandler, observe_queues,
+    run_unit_consumer,
 };
 use common::db::{Database, PoolSettings};
 use common::program::{ACCEPTING, Program, Service};
 use common::settings::{MailboxSettings, RetentionSettings, Section, Variable};
 use common::{activity, critical_task};
 use futures_util::future::join_all;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,6 +29,9 @@ const PREFETCH: u16 = 32;
 pub(crate) const UNIT_EVENTS: usize = 256;
 /// Maximum number of records writes of a unit.
 const UNIT_WRITES: u16 = 16;
+/// Actions that are stored at once. The only consumer of their queue gets them again in the same order if it does not acknowledge
+/// them.
+const STORED_ACTIONS: u16 = 256;
 /// Maximum number of bytes of message bodies in a unit.
 const UNIT_BYTES: usize = 8 << 20;
 /// Statement timeout of a unit. It includes waits for the locks of other units.
@@ -56,15 +61,14 @@ impl Program for Settings {
         let brokers = ["connect-worker", "connect-worker replies"]
             .map(|name| Broker::start(&service.broker, keys.clone(), name, QUEUES, broker_shutdown.clone()));
         let mut lanes = Lanes::new(&self, &service, brokers.clone());
-        lanes.start_all()?;
+        let consumers = lanes.start_all()?;
         tokio::spawn(observe_queues(brokers[0].clone(), service.broker.clone()));
         let (retention, background) = lanes.start_background();
         let Lanes { pools, master_key_verified, consuming, running, .. } = lanes;
         tokio::spawn(activity::write_regularly(background.clone()));
         let (verified, masters) = (master_key_verified.clone(), service.master_keys.clone());
         tokio::spawn(sealed_values::observe(pools[0].clone(), masters, verified));
-        let started = running.len();
-        let is_consuming = move || consuming.load(Ordering::Relaxed) == started;
+        let is_consuming = move || consuming.load(Ordering::Relaxed) == consumers;
         tokio::spawn(service.clone().observe_consumer(brokers, pools, master_key_verified, is_consuming));
 
         service.start_accepting();
@@ -101,7 +105,8 @@ impl<'a> Lanes<'a> {
         Self { settings, service, brokers, pipeline, pools, master_key_verified, consuming, running }
     }
 
-    fn start_all(&mut self) -> io::Result<()> {
+    /// Starts all lanes. Returns how many of them consume a queue.
+    fn start_all(&mut self) -> io::Result<usize> {
         let (lanes, shutdown) = (self.settings.lanes, self.service.shutdown.clone());
         let messages = usize::from(PREFETCH);
         let bounds =
@@ -118,18 +123,46 @@ impl<'a> Lanes<'a> {
             let handler = RecordsHandler::new(self.pipeline("records"));
             self.start("records lane", Queue::Records, writes, handler)?;
         }
-        // One message at a time, so that actions are applied in order; it is accepted whatever its size. Those of a tenant that is
-        // locked are put off, and others follow.
-        let single = GroupBounds { prefetch: PREFETCH, messages: 1, weight: 1, bytes: 1, priority: 0 };
-        let handler = CrmHandler::new(self.pipeline("records"), shutdown);
-        self.start("crm lane", Queue::Crm, single, handler)
+        let (messages, waiting) = (usize::from(STORED_ACTIONS), Arc::<WaitingActions>::default());
+        let stored = GroupBounds { prefetch: STORED_ACTIONS, messages, weight: messages, ..bounds };
+        let (database, pipeline) = (pool(self.service, "actions", true), self.pipeline.clone());
+        self.pools.push(database.clone());
+        let intake =
+            ActionIntake { pipeline, database, waiting: Arc::clone(&waiting), shutdown: shutdown.clone() };
+        self.start("crm lane", Queue::Crm, stored, intake)?;
+        let consumers = self.running.len();
+        let (database, counters) = self.connections("actions");
+        let pipeline = self.pipeline.with_connections(database.clone(), counters);
+        let messages = StoredMessages::new(&self.brokers[1], Queue::Crm, "crm.dead");
+        let actions = ActionLane {
+            pipeline,
+            database,
+            messages,
+            waiting,
+            shutdown: shutdown.clone(),
+            begun: HashSet::default(),
+            passed_over: HashMap::default(),
+        };
+        let master_key_verified = self.master_key_verified.clone();
+        let lane = async move || {
+            if shutdown.run_until_cancelled(master_key_verified.cancelled()).await.is_some() {
+                actions.run().await;
+            }
+        };
+        self.running.push(critical_task::spawn_on_thread("actions lane", lane)?);
+        Ok(consumers)
     }
 
     /// A pipeline for one lane, with a connection for its units and one for its enquiry numbers.
     fn pipeline(&mut self, name: &'static str) -> Pipeline {
+        let (database, counters) = self.connections(name);
+        self.pipeline.with_connections(database, counters)
+    }
+
+    fn connections(&mut self, name: &'static str) -> (Database, Database) {
         let (database, counters) = (pool(self.service, name, true), pool(self.service, "counters", false));
         self.pools.extend([database.clone(), counters.clone()]);
-        self.pipeline.with_connections(database, counters)
+        (database, counters)
     }
 
     /// Starts retention. Returns its task, and its pool of one connection, which other background work shares. Commits of this

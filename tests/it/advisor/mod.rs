@@ -4,6 +4,7 @@ mod actions;
 mod commands;
 mod redelivery;
 mod refusals;
+mod turns;
 
 use serde_json::{Value, json};
 use tests::{HttpResponse, QueuedMessage, RECORDS, World, slug, text, until_equal};
@@ -96,10 +97,14 @@ fn event_types(emitted: &[Value]) -> Vec<&str> {
     emitted.iter().map(|row| text(&row["event_type"])).collect()
 }
 
-/// Waits until the queue is empty and its dead-letter queue has `dead` messages.
+/// How many actions wait in the database.
+const WAITING: &str = "SELECT count(*) FROM advisor_actions";
+
+/// Waits until no action waits and the dead-letter queue has `dead` messages.
 async fn until_settled(world: &World, dead: u32) {
-    until_equal("messages wait and are dead", (0, dead), async || {
-        (world.queues.depth("crm").await, world.queues.depth("crm.dead").await)
+    until_equal("messages wait and are dead", (0, 0, dead), async || {
+        let ready = world.queues.depth("crm").await;
+        (ready, world.database.count(WAITING).await, world.queues.depth("crm.dead").await)
     })
     .await;
 }

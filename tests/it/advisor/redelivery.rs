@@ -93,7 +93,7 @@ fn burst(count: usize) -> Vec<QueuedMessage> {
 }
 
 /// Waits until so many actions, or more, are in the ledger.
-async fn until_some_applied(world: &World, count: i64) {
+pub(super) async fn until_some_applied(world: &World, count: i64) {
     let applied = async || world.database.count("SELECT count(*) FROM event_ledger").await;
     until("the actions are done", applied, |&applied| applied >= count).await;
 }
@@ -127,11 +127,11 @@ async fn workers_killed_in_a_burst_apply_each_action_once() {
     world.queues.publish_all("crm", parts.next().expect("a part")).await;
     for (applied, survivors) in [(20, 1), (70, 1), (120, 0)] {
         until_some_applied(&world, applied).await;
-        // The workers have begun actions and wait for this lock when one or both are killed.
+        // A worker has stored the actions, and one has begun with them and waits for this lock, when one or both are killed.
         let hold = "BEGIN; LOCK TABLE event_ledger IN EXCLUSIVE MODE";
         blocker.batch_execute(hold).await.expect("the lock");
         world.queues.publish_all("crm", parts.next().expect("a part")).await;
-        world.database.until_sessions("application_name = 'records' AND wait_event_type = 'Lock'", 2).await;
+        world.database.until_sessions("application_name = 'actions' AND wait_event_type = 'Lock'", 1).await;
         while world.workers.len() > survivors {
             world.workers.remove(0).kill();
         }

@@ -116,6 +116,8 @@ async fn an_action_with_an_internal_error_gets_a_500_reply_or_is_dead_lettered()
     assert!(!reply.to_string().contains("secret"), "{reply}");
     until_settled(&world, 0).await;
     world.queues.publish("crm", body.to_string().as_bytes()).await;
+    // A later action of the tenant is applied meanwhile.
+    open_lead(&world).await;
     until_settled(&world, 1).await;
     world.database.execute("DROP FUNCTION refuse CASCADE").await;
     // Once requeued, it is applied.

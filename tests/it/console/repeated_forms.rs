@@ -173,12 +173,12 @@ async fn a_form_is_spent_by_its_success_alone_and_belongs_to_its_session() {
 
 #[tokio::test]
 async fn a_form_whose_operation_fails_half_way_can_be_sent_again() {
-    const REQUEUE: &str = "/queues/crm/requeue";
+    const REQUEUE: &str = "/queues/records/requeue";
     let console = ConsoleWorld::of(World::with().ingests(0).workers(0).through_proxies()).await;
     let (operator, queues) = (console.operator().await, &console.world.queues);
-    queues.publish("crm", b"{}").await;
-    queues.exhaust_deliveries("crm").await;
-    console.world.until_depth("crm.dead", 1).await;
+    queues.publish("records", b"{}").await;
+    queues.exhaust_deliveries("records").await;
+    console.world.until_depth("records.dead", 1).await;
     let id = form_id(&operator, REQUEUE, REQUEUE).await;
     let fields = [("form", id.as_str())];
     let locked = console.world.database.connect().await;
@@ -192,6 +192,6 @@ async fn a_form_whose_operation_fails_half_way_can_be_sent_again() {
     assert_eq!(failed.status, 503, "{}", body(&failed));
     console.world.proxies().broker.restore();
     let repeated = operator.post(REQUEUE, &fields).await;
-    assert_eq!(shown(&repeated).1, "/queues/crm?done=requeued", "{}", body(&repeated));
-    assert_eq!((queues.depth("crm").await, queues.depth("crm.dead").await), (1, 0));
+    assert_eq!(shown(&repeated).1, "/queues/records?done=requeued", "{}", body(&repeated));
+    assert_eq!((queues.depth("records").await, queues.depth("records.dead").await), (1, 0));
 }

@@ -231,6 +231,8 @@ const GROW: &str = "
         SELECT tenant_id, pg_temp.id('client', n), now() FROM grown;
     INSERT INTO event_ledger (tenant_id, event_id, event_type, key_prefix, request_id, ordinal, applied_at, warnings)
         SELECT tenant_id, 'old-' || n, 'contact.identified', 'ck_old', tenant_id, 0, now(), '{}' FROM grown;
+    INSERT INTO advisor_actions (tenant_id, received_at, properties, body)
+        SELECT tenant_id, now(), '{}', '{}' FROM grown;
     INSERT INTO timeline (tenant_id, client_id, entry_id, event_id, event_type, occurred_at, origin)
         SELECT tenant_id, pg_temp.id('client', n), pg_temp.id('entry', n), 'old-' || n, 'contact.identified', now(),
                'old' FROM grown;

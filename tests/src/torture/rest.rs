@@ -17,8 +17,8 @@ const PAUSE: Duration = Duration::from_millis(500);
 const QUEUES: [&str; 7] =
     ["events", "records", "crm", "events.dead", "records.dead", "crm.dead", DEAD_WEBHOOKS];
 const DEAD_WEBHOOKS: &str = "webhooks.dead";
-/// Events that are not fanned out, deliveries that wait, dead-lettered deliveries.
-const WAITING: &str = "SELECT (SELECT count(*) FROM outbox_pending),
+/// Advisor actions that wait and events that are not fanned out, deliveries that wait, dead-lettered deliveries.
+const WAITING: &str = "SELECT (SELECT count(*) FROM advisor_actions) + (SELECT count(*) FROM outbox_pending),
     (SELECT count(*) FROM deliveries WHERE state = 'pending'), (SELECT count(*) FROM deliveries WHERE state = 'dead')";
 
 /// Waits until every webhook was sent or has used up its attempts, although RabbitMQ is absent.

@@ -1,12 +1,14 @@
 //! The handlers of the worker's queues. A handler returns an outcome for each message; `common::broker` replies, acknowledges and
 //! dead-letters.
 
+mod actions;
 mod crm;
 mod events;
 mod events_message;
 mod records;
 
-pub(crate) use crm::CrmHandler;
+pub(crate) use actions::ActionLane;
+pub(crate) use crm::{ActionIntake, WaitingActions};
 pub(crate) use events::EventsHandler;
 pub(crate) use records::RecordsHandler;
 

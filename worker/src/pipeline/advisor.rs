@@ -2,9 +2,9 @@
 
 use super::{Decision, Pipeline, UnitContext, UnitOfWork, refusal};
 use crate::rules::advisor::{self, ActionRequest, SENDER};
-use crate::store::{LoadRequest, Loaded};
+use crate::store::{self, LoadRequest, Loaded};
 use common::advisor::{Action, ActionReply, AdvisorAction, LeadClient};
-use common::db::TxError;
+use common::db::{Database, Query, TxError};
 use common::event::{Actor, RESERVED_PREFIX};
 use common::model::{ClientId, LeadId, TenantId};
 use common::trace::RequestContext;
@@ -13,6 +13,9 @@ use common::write::WriteRefusal;
 /// An action with its message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReceivedAction<'a> {
+    pub(crate) tenant: TenantId,
+    /// Its number among the tenant's actions that wait.
+    pub(crate) number: i64,
     pub(crate) action: &'a AdvisorAction,
     /// Id of its message. An action is applied once for each id.
     pub(crate) message_id: &'a str,
@@ -29,26 +32,39 @@ pub(crate) struct AppliedAction {
 }
 
 impl Pipeline {
+    pub(crate) async fn find_tenant(
+        &self,
+        database: &Database,
+        slug: &str,
+    ) -> Result<Option<TenantId>, TxError> {
+        self.tenants.find(database, slug).await
+    }
+
+    /// Applies an advisor action, and removes it from those that wait in the same transaction, also if it is refused. An internal
+    /// error leaves it. `None` if another worker applies it, or has applied it.
     pub(crate) async fn apply_action(
         &self,
         received: ReceivedAction<'_>,
-    ) -> Result<Result<AppliedAction, WriteRefusal>, TxError> {
-        let Some(tenant) = self.tenants.find(&self.database, &received.action.tenant).await? else {
-            return Ok(Err(WriteRefusal::NotFound));
-        };
+    ) -> Result<Option<Result<AppliedAction, WriteRefusal>>, TxError> {
+        let tenant = received.tenant;
         let event_id = format!("{RESERVED_PREFIX}{SENDER}:{}", received.message_id);
         let request = load_request(tenant, event_id.clone(), &received.action.action);
-        let mut unit = ActionUnit { received, tenant, event_id, request };
+        let mut unit = ActionUnit { received, event_id, request };
         match self.run(&unit).await? {
-            Outcome::Finished(result) => Ok(result),
+            Outcome::Finished(result) => Ok(Some(result)),
+            Outcome::NotClaimed => Ok(None),
             // A redelivered `open-lead` does not name the lead that it opened: the ledger does.
             Outcome::AppliedBefore(lead) => {
                 unit.request = LoadRequest::single(tenant, unit.event_id.clone());
                 unit.request.with_proposals = true;
                 unit.request.leads.add(tenant, lead.0);
                 match self.run(&unit).await? {
-                    Outcome::Finished(result) => Ok(result),
-                    Outcome::AppliedBefore(_) => Ok(Err(WriteRefusal::NotFound)),
+                    Outcome::Finished(result) => Ok(Some(result)),
+                    Outcome::NotClaimed => Ok(None),
+                    Outcome::AppliedBefore(_) => {
+                        store::drop_action(&self.database, tenant, received.number).await?;
+                        Ok(Some(Err(WriteRefusal::NotFound)))
+                    }
                 }
             }
         }
@@ -57,7 +73,6 @@ impl Pipeline {
 
 struct ActionUnit<'a> {
     received: ReceivedAction<'a>,
-    tenant: TenantId,
     event_id: String,
     request: LoadRequest,
 }
@@ -66,6 +81,8 @@ enum Outcome {
     Finished(Result<AppliedAction, WriteRefusal>),
     /// It was applied before, to a lead that is not loaded.
     AppliedBefore(LeadId),
+    /// It is gone, or another worker has locked it.
+    NotClaimed,
 }
 
 impl UnitOfWork for ActionUnit<'_> {
@@ -78,30 +95,50 @@ impl UnitOfWork for ActionUnit<'_> {
 
     fn max_new_leads(&self) -> Vec<(TenantId, usize)> {
         let opens = matches!(self.received.action.action, Action::OpenLead(_));
-        if opens { vec![(self.tenant, 1)] } else { Vec::new() }
+        if opens { vec![(self.received.tenant, 1)] } else { Vec::new() }
+    }
+
+    fn claim_queries(&self) -> Vec<Query<'static>> {
+        vec![store::claim_action(self.received.tenant, self.received.number)]
     }
 
     fn decide(&self, loaded: &mut Loaded, unit_ctx: &mut UnitContext) -> Result<Decision<Outcome>, TxError> {
         if let Some(before) = self.applied_before(loaded) {
-            return Ok(Decision::Discard(before));
+            return Ok(self.decision(before));
         }
-        let ReceivedAction { action, request_context, .. } = self.received;
+        if loaded.claims.iter().all(Vec::is_empty) {
+            return Ok(Decision::Discard(Outcome::NotClaimed));
+        }
+        let ReceivedAction { tenant, action, request_context, .. } = self.received;
         let request = ActionRequest { action: &action.action, event_id: &self.event_id, request_context };
         let done =
-            unit_ctx.apply(loaded, self.tenant, false, |state, ctx| advisor::apply(state, &request, ctx))?;
-        Ok(match done.map_err(refusal) {
-            Ok(reply) => {
-                Decision::Commit(Outcome::Finished(Ok(AppliedAction { reply, repeated: false })), Vec::new())
-            }
-            Err(refusal) => Decision::Discard(Outcome::Finished(Err(refusal))),
-        })
+            unit_ctx.apply(loaded, tenant, false, |state, ctx| advisor::apply(state, &request, ctx))?;
+        let done = done.map(|reply| AppliedAction { reply, repeated: false }).map_err(refusal);
+        if done.is_err() {
+            // What a refused action has changed is not written.
+            loaded.states.clear();
+        }
+        Ok(self.decision(Outcome::Finished(done)))
     }
 }
 
 impl ActionUnit<'_> {
+    /// Commits a result together with the removal of the action. One that failed stays until it is dead-lettered.
+    fn decision(&self, outcome: Outcome) -> Decision<Outcome> {
+        match outcome {
+            Outcome::Finished(Err(WriteRefusal::InternalError))
+            | Outcome::AppliedBefore(_)
+            | Outcome::NotClaimed => Decision::Discard(outcome),
+            Outcome::Finished(_) => {
+                let remove = store::remove_action(self.received.tenant, self.received.number);
+                Decision::Commit(outcome, vec![remove])
+            }
+        }
+    }
+
     /// The result of an earlier delivery of the message, according to the ledger.
     fn applied_before(&self, loaded: &Loaded) -> Option<Outcome> {
-        let state = loaded.states.get(&self.tenant)?;
+        let state = loaded.states.get(&self.received.tenant)?;
         let entry = state.ledger.get(&self.event_id)?;
         let action = &self.received.action.action;
         if entry.event_type != action.name().ledger_event_type() {

@@ -1,6 +1,8 @@
 //! SQL of the worker. A module for each table: it builds the statements that load and write the records of a unit of
 //! work, and adds loaded rows to the states. It sends nothing itself; the pipeline does.
 //!
+//! Those of `advisor_actions` are no part of a unit, except for the claim and the removal of the action that it applies.
+//!
 //! These are not for one table: `named_clients` (the clients that a unit names, with which other statements begin),
 //! `streams` (timeline, inbox, notifications and outbox, to which a unit only appends), `discoveries` (with profiles), `proposals` (with
 //! itineraries), `tenants` (with members), `locks` (advisory locks).
@@ -9,6 +11,7 @@
 //! Every look-up has one index that can serve it (see `sql/README.md`) and stands in a LATERAL subquery with a LIMIT,
 //! so that no plan can read a table whole.
 
+mod advisor_actions;
 mod clients;
 mod company;
 mod counters;
@@ -33,6 +36,10 @@ mod trips;
 mod usage;
 mod write;
 
+pub(crate) use advisor_actions::{
+    StoredAction, TENANTS as TENANTS_OF_TURN, add_actions, begin_action, claim_action, count_actions,
+    drop_action, next_actions, remove_action,
+};
 pub(crate) use counters::reserve_numbers;
 pub(crate) use erased_identities::{ErasedIdentities, load as load_erased_identities};
 pub(crate) use idempotency::{
@@ -60,6 +67,7 @@ pub(crate) type States = std::collections::BTreeMap<TenantId, crate::state::Tena
 /// All statements, by module, for the tests that prepare and explain each one against the schema. A module that is missing here
 /// has a list that nobody uses, which the compiler reports.
 pub const STATEMENTS: &[&[Sql]] = &[
+    advisor_actions::STATEMENTS,
     clients::STATEMENTS,
     company::STATEMENTS,
     counters::STATEMENTS,

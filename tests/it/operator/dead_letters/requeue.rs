@@ -78,13 +78,13 @@ async fn requeues_the_oldest_first_and_keeps_the_order_of_the_rest() {
     let mut world = world().await;
     world.end_workers().await;
     let sent = poison(40);
-    world.queues.publish_all("crm.dead", &sent).await;
-    let requeued = world.connectctl.json(&["queue", "requeue", "crm", "--dead", "--limit", "15"]).await;
+    world.queues.publish_all("records.dead", &sent).await;
+    let requeued = world.connectctl.json(&["queue", "requeue", "records", "--dead", "--limit", "15"]).await;
     assert_eq!(requeued["requeued"], 15);
-    world.until_depth("crm", 15).await;
-    world.until_depth("crm.dead", 25).await;
-    assert_eq!(bodies(&world.queues.take_all("crm").await), bodies(&sent[..15]));
-    assert_eq!(bodies(&world.queues.take_all("crm.dead").await), bodies(&sent[15..]));
+    world.until_depth("records", 15).await;
+    world.until_depth("records.dead", 25).await;
+    assert_eq!(bodies(&world.queues.take_all("records").await), bodies(&sent[..15]));
+    assert_eq!(bodies(&world.queues.take_all("records.dead").await), bodies(&sent[15..]));
 }
 
 #[tokio::test]

@@ -1,0 +1,130 @@
+//! Advisor actions that were taken from their queue and are not applied yet.
+
+use chrono::{DateTime, Utc};
+use common::broker::Message;
+use common::db::{Database, Query, TxError, column};
+use common::model::TenantId;
+use tokio_postgres::Row;
+
+common::statements! {
+    const ADD = "
+    -- advisor_actions.add
+    INSERT INTO advisor_actions (tenant_id, received_at, properties, body)
+    SELECT tenant_id, now(), properties, body
+    FROM unnest($1::uuid[], $2::text[], $3::bytea[]) WITH ORDINALITY AS new (tenant_id, properties, body, place)
+    ORDER BY place";
+
+    // A loose index scan finds the next tenants, so that the actions of one are not read before those of another.
+    const NEXT = "
+    -- advisor_actions.next
+    WITH RECURSIVE turn AS (
+        SELECT next.tenant_id, 1 AS place
+        FROM (SELECT tenant_id FROM advisor_actions a WHERE a.tenant_id > $1 ORDER BY tenant_id LIMIT 1) AS next
+        UNION ALL
+        SELECT next.tenant_id, turn.place + 1
+        FROM turn
+        CROSS JOIN LATERAL (
+            SELECT tenant_id FROM advisor_actions a WHERE a.tenant_id > turn.tenant_id ORDER BY tenant_id LIMIT 1
+        ) AS next
+        WHERE turn.place < $2
+    )
+    SELECT a.tenant_id, a.number, a.received_at, a.attempts, a.properties, a.body
+    FROM turn
+    CROSS JOIN LATERAL (
+        SELECT * FROM advisor_actions a WHERE a.tenant_id = turn.tenant_id ORDER BY number LIMIT $3
+    ) AS a
+    ORDER BY turn.place, a.number";
+
+    const BEGIN = "
+    -- advisor_actions.begin
+    UPDATE advisor_actions SET attempts = attempts + 1 WHERE ctid = ANY(ARRAY(
+        SELECT ctid FROM advisor_actions WHERE tenant_id = $1 AND number = $2 FOR UPDATE SKIP LOCKED
+    ))";
+
+    // Another worker may be applying it, here and above.
+    const CLAIM = "
+    -- advisor_actions.claim
+    SELECT 1 FROM advisor_actions WHERE tenant_id = $1 AND number = $2 FOR UPDATE SKIP LOCKED";
+
+    const REMOVE = "
+    -- advisor_actions.remove
+    DELETE FROM advisor_actions WHERE tenant_id = $1 AND number = $2";
+
+    const COUNT = "
+    -- advisor_actions.count
+    SELECT count(*) FROM (SELECT FROM advisor_actions ORDER BY tenant_id, number LIMIT $1) AS waiting";
+}
+
+/// Tenants in one turn, and actions of each.
+pub(crate) const TENANTS: u8 = 32;
+const EACH: i64 = 4;
+
+/// An action that waits.
+#[derive(Clone, Debug)]
+pub(crate) struct StoredAction {
+    pub(crate) tenant: TenantId,
+    /// Its place among the actions of the tenant.
+    pub(crate) number: i64,
+    /// When it was taken from the queue.
+    pub(crate) received_at: DateTime<Utc>,
+    /// How many workers have begun with it and were killed.
+    pub(crate) attempts: i16,
+    pub(crate) message: Message,
+}
+
+/// Adds actions in their order.
+pub(crate) async fn add_actions(
+    database: &Database,
+    actions: &[(TenantId, &Message)],
+) -> Result<(), TxError> {
+    let tenants = column(actions, |(tenant, _)| tenant.0);
+    let properties = column(actions, |(_, message)| message.stored_properties());
+    let bodies = column(actions, |(_, message)| message.body.as_slice());
+    database.query(ADD.as_str(), &[&tenants, &properties, &bodies]).await?;
+    Ok(())
+}
+
+/// The oldest actions of each of the next [`TENANTS`] after this one, tenant by tenant.
+pub(crate) async fn next_actions(database: &Database, after: TenantId) -> Result<Vec<StoredAction>, TxError> {
+    let rows = database.query(NEXT.as_str(), &[&after.0, &i32::from(TENANTS), &EACH]).await?;
+    Ok(rows.iter().map(stored_action).collect())
+}
+
+fn stored_action(row: &Row) -> StoredAction {
+    StoredAction {
+        tenant: TenantId(row.get(0)),
+        number: row.get(1),
+        received_at: row.get(2),
+        attempts: row.get(3),
+        message: Message::from_stored(row.get(4), row.get(5)),
+    }
+}
+
+/// Counts an attempt to apply an action. It is committed before the attempt, so that one that kills the worker is counted.
+pub(crate) async fn begin_action(database: &Database, tenant: TenantId, number: i64) -> Result<(), TxError> {
+    database.query(BEGIN.as_str(), &[&tenant.0, &number]).await?;
+    Ok(())
+}
+
+/// Locks an action. It returns no row if the action is gone, or another worker has locked it.
+pub(crate) fn claim_action(tenant: TenantId, number: i64) -> Query<'static> {
+    Query::new(CLAIM).bind(tenant.0).bind(number)
+}
+
+/// Removes an action in the transaction that applies it.
+pub(crate) fn remove_action(tenant: TenantId, number: i64) -> Query<'static> {
+    Query::new(REMOVE).bind(tenant.0).bind(number)
+}
+
+/// Removes an action that will not be applied.
+pub(crate) async fn drop_action(database: &Database, tenant: TenantId, number: i64) -> Result<(), TxError> {
+    database.query(REMOVE.as_str(), &[&tenant.0, &number]).await?;
+    Ok(())
+}
+
+/// How many actions wait, counted up to `most`.
+pub(crate) async fn count_actions(database: &Database, most: u32) -> Result<u32, TxError> {
+    let rows = database.query(COUNT.as_str(), &[&i64::from(most)]).await?;
+    let count: i64 = rows.first().map_or(0, |row| row.get(0));
+    Ok(u32::try_from(count).unwrap_or(most))
+}
