@@ -1,7 +1,8 @@
-//! Messages of dead-letter queues that name a person, for their export and erasure (D32).
+//! Messages of dead-letter queues, and advisor actions that wait, that name a person, for their export and erasure (D32).
 
 use super::{IdentityHashes, StoredDeadLetter};
-use crate::{Observer, ProgressStep};
+use crate::store::advisor_actions;
+use crate::{Observer, ProgressStep, Result};
 use chrono::{DateTime, Utc};
 use common::broker::{
     DeadLetter, DeadLetterAction, OperatorConnection, OperatorConnectionError, Queue, Window,
@@ -10,6 +11,7 @@ use common::erasure::{ErasureKey, PersonIdentity};
 use common::model::text::is_blank;
 use common::model::{Email, Phone, TenantId};
 use serde_json::Value;
+use tokio_postgres::GenericClient;
 use uuid::Uuid;
 
 /// Recognizes the messages that name a person, by the ids of their records and by their identities.
@@ -137,6 +139,22 @@ impl MessageMatcher {
     fn matching(&self, window: &Window<'_, '_>) -> Vec<bool> {
         let letters = window.letters().iter().zip(window.bodies());
         letters.map(|(letter, body)| self.matches(letter.meta.as_deref(), body)).collect()
+    }
+}
+
+/// The tenant's advisor actions that wait and name the person: their numbers, and their bodies.
+pub(super) async fn waiting_actions(
+    on: &impl GenericClient,
+    matcher: &MessageMatcher,
+) -> Result<(Vec<i64>, Vec<Vec<u8>>)> {
+    let (mut found, mut after) = (Vec::new(), 0);
+    loop {
+        let page = advisor_actions::page(on, matcher.tenant, after).await?;
+        let Some((last, _)) = page.last() else { return Ok(found.into_iter().unzip()) };
+        after = *last;
+        let matching =
+            page.into_iter().filter(|(_, action)| matcher.matches(action.meta.as_deref(), &action.body));
+        found.extend(matching.map(|(number, action)| (number, action.body)));
     }
 }
 

@@ -10,6 +10,7 @@
 use super::dead_letters::{self, MessageMatcher};
 use super::{Person, PersonParameters, parse};
 use crate::audit::{Actor, AuditAction, record, record_before};
+use crate::store::advisor_actions;
 use crate::store::erasures::{self, StoredErasure};
 use crate::store::people;
 use crate::store::person_tables::{self, PersonTable};
@@ -30,6 +31,7 @@ use tokio_postgres::{Client, GenericClient, Transaction};
 use uuid::Uuid;
 
 const DEAD_LETTERS: &str = "deadLetters";
+const ADVISOR_ACTIONS: &str = "advisorActions";
 /// The largest difference of the clocks of two servers of the database. Rows that are committed after the lock was had carry no
 /// earlier time than that, because a unit of work takes it from the database after it has shared the lock.
 const CLOCKS: TimeDelta = TimeDelta::minutes(2);
@@ -79,6 +81,13 @@ pub async fn erase(
     let key = existing_key(&*client, master_keys).await?.ok_or_else(no_key)?;
     let hashes = erasures::hashes_of(client, tenant, id).await?;
     let matcher = MessageMatcher::new((tenant, slug), key, hashes, &stored.record_ids);
+    let remove = async |tx: &Transaction<'_>| {
+        let before = begin_step(tx, tenant, id).await?;
+        let (numbers, _) = dead_letters::waiting_actions(tx, &matcher).await?;
+        let removed = Removed::from([(ADVISOR_ACTIONS, advisor_actions::erase(tx, tenant, &numbers).await?)]);
+        count(tx, (tenant, id), &before, &removed, &[]).await
+    };
+    transact(client, remove).await?;
     let removed = remove_dead_letters(broker, &matcher, observer).await;
     let removed =
         removed.map_err(|source| AdminError::ErasureUnfinished { client: id.to_string(), source })?;

@@ -242,13 +242,19 @@ pub async fn export(
         record(tx, actor, AuditAction::ExportClient, &id.to_string(), Some(tenant)).await?;
         Ok((records, person))
     };
-    let (records, person) = transact(client, read).await?;
+    let (mut records, person) = transact(client, read).await?;
     // Any key will do, as the hashes are not kept.
     let key = ErasureKey::parse(&ErasureKey::text_of(secrets::random()?));
     let key = key.ok_or_else(|| AdminError::Unreadable("a new key cannot be read".to_owned()))?;
     let exported_at = clock::now();
     let hashes = person.hashes(&key, exported_at);
     let matcher = MessageMatcher::new((tenant, slug), key, hashes, &person.record_ids());
+    let (_, waiting) = dead_letters::waiting_actions(&*client, &matcher).await?;
+    if !waiting.is_empty() {
+        let body = |body: &Vec<u8>| RawValue::from_string(String::from_utf8_lossy(body).into_owned());
+        let bodies: Result<_, serde_json::Error> = waiting.iter().map(body).collect();
+        records.insert("advisorActions", bodies.map_err(|error| AdminError::Unreadable(error.to_string()))?);
+    }
     let dead_letters = dead_letters::find(broker, &matcher).await?;
     let tenant = slug.to_owned();
     Ok(PersonExport { client_id: id, tenant, exported_at, records, dead_letters })

@@ -126,10 +126,8 @@ fn why(queue: Queue, reason: Option<&str>, mac: Option<MacStatus>, metadata: Met
         _ if mac == Some(MacStatus::Missing) && reason.is_some() => {
             "cannot be parsed as an action, failed with an internal error, or has no MAC although CONNECT_CRM_UNSIGNED is refuse"
         }
-        // Messages of the CRM have no metadata.
-        (Some(_), _) if queue == Queue::Crm => {
-            "cannot be parsed as an action, or failed with an internal error"
-        }
+        // Messages of the CRM have no metadata. The worker publishes those that failed to the dead-letter queue.
+        _ if queue == Queue::Crm => "cannot be parsed as an action, or failed with an internal error",
         (_, MetadataState::Missing) => "has no metadata",
         (_, MetadataState::Unreadable) => "its metadata cannot be parsed",
         (_, MetadataState::Readable) if queue == Queue::Webhooks => {

@@ -26,7 +26,7 @@ use uuid::Uuid;
 pub struct QueueView {
     /// Its name without prefix.
     pub name: String,
-    /// Messages that wait; null if the queue is not declared.
+    /// Messages that wait; null if the queue is not declared. [`add_ages`] adds the advisor actions that wait in the database.
     pub depth: Option<u32>,
     /// Consumers; null if the queue is not declared.
     pub consumers: Option<u32>,
@@ -178,10 +178,14 @@ pub(crate) fn waiting_since(state: &QueueState, now: DateTime<Utc>) -> Option<Da
     state.published_after.filter(|_| state.ready > 0).map(|at| at.min(now))
 }
 
-/// Adds to queues since when, at the longest, their oldest message has waited.
+/// Adds to queues since when, at the longest, their oldest message has waited, and what waits in the database.
 pub async fn add_ages(client: &Client, queues: &mut [QueueView]) -> Result<()> {
     let (states, now) = (store::activity::queue_states(client).await?, clock::database_now());
+    let (actions, _) = store::activity::waiting_actions(client).await?;
     for queue in queues {
+        if queue.name == Queue::Crm.as_str() {
+            queue.depth = queue.depth.map(|depth| depth.saturating_add(actions));
+        }
         let state = states.iter().find(|state| state.queue.as_str() == queue.name);
         // How many wait now is known better by the broker than by the programs some seconds ago.
         let current =

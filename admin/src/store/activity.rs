@@ -60,6 +60,10 @@ common::statements! {
     FROM unnest($1::text[]) AS q (queue)
     CROSS JOIN LATERAL (SELECT * FROM queue_states s WHERE s.queue = q.queue LIMIT 1) s";
 
+    const WAITING_ACTIONS = "-- advisor_actions.waiting
+    SELECT count(*), min(received_at)
+    FROM (SELECT received_at FROM advisor_actions ORDER BY tenant_id LIMIT 10000) waiting";
+
     const OLDEST_DUE = "-- deliveries.oldest_due
     SELECT min(next_attempt_at) AS due
     FROM pending_subscriptions(-1::smallint, '00000000-0000-0000-0000-000000000000', 10000) page WHERE NOT is_paused";
@@ -109,7 +113,20 @@ pub(crate) async fn lengths(
 pub(crate) async fn queue_states(client: &Client) -> Result<Vec<QueueState>> {
     let names = Queue::CONSUMED.map(Queue::as_str);
     let states = all(client, STATES, &[&names.as_slice()], queue_state).await?;
-    Ok(states.into_iter().flatten().collect())
+    let mut states: Vec<QueueState> = states.into_iter().flatten().collect();
+    let (waiting, oldest) = waiting_actions(client).await?;
+    let crm = states.iter_mut().find(|state| state.queue == Queue::Crm);
+    if let Some(crm) = crm.filter(|_| waiting > 0) {
+        crm.ready += i64::from(waiting);
+        crm.published_after = oldest;
+    }
+    Ok(states)
+}
+
+/// How many advisor actions wait in the database, and since when the oldest does; of the first 10,000.
+pub(crate) async fn waiting_actions(client: &Client) -> Result<(u32, Option<DateTime<Utc>>)> {
+    let row = exactly_one(client, WAITING_ACTIONS, &[]).await?;
+    Ok((u32::try_from(row.try_get::<_, i64>(0)?).unwrap_or(u32::MAX), row.try_get(1)?))
 }
 
 /// When the delivery that is due the longest was due, or the next one will be; of the first 10,000 subscriptions with pending

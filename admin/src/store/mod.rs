@@ -10,6 +10,7 @@
 //! rows of all tenants.
 
 pub(crate) mod activity;
+pub(crate) mod advisor_actions;
 pub(crate) mod api_keys;
 pub(crate) mod audit_records;
 pub(crate) mod console;
@@ -42,6 +43,7 @@ use tokio_postgres::{GenericClient, Row};
 /// has a list that nobody uses, which the compiler reports.
 pub const STATEMENTS: &[&[Sql]] = &[
     activity::STATEMENTS,
+    advisor_actions::STATEMENTS,
     api_keys::STATEMENTS,
     audit_records::STATEMENTS,
     console::STATEMENTS,
@@ -66,7 +68,7 @@ pub const STATEMENTS: &[&[Sql]] = &[
 
 /// The statements that export and erase people, which only `connectctl` runs.
 pub const PERSONAL_DATA_STATEMENTS: &[&[Sql]] =
-    &[erasures::STATEMENTS, people::STATEMENTS, person_tables::STATEMENTS];
+    &[advisor_actions::STATEMENTS, erasures::STATEMENTS, people::STATEMENTS, person_tables::STATEMENTS];
 
 /// The newest items of a list, newest last.
 #[derive(Debug)]
