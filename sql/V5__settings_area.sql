@@ -95,7 +95,7 @@ COMMENT ON COLUMN console_spent_forms.expires_at IS 'When the session of the for
 
 CREATE INDEX console_spent_forms_expires_at ON console_spent_forms (expires_at) WHERE expires_at IS NOT NULL;
 
--- Both tables of minutes are rings: a minute replaces the one of 64 minutes before, and an hour the one of 192 hours before, so their
+-- All tables of minutes are rings: a minute replaces the one of 64 (or 16) minutes before, and an hour the one of 192 hours before, so their
 -- size is bounded without retention, and an update of an existing row is HOT. Programs add their counts every few seconds, never in the transaction of
 -- what they count.
 CREATE TABLE activity_minutes (
@@ -127,6 +127,30 @@ COMMENT ON COLUMN activity_minutes.applied IS 'Events that were applied; duplica
 COMMENT ON COLUMN activity_minutes.failed IS 'Events that were failed.';
 COMMENT ON COLUMN activity_minutes.delivered IS 'Attempts at webhooks that got a 2xx status.';
 COMMENT ON COLUMN activity_minutes.undelivered IS 'Attempts at webhooks that got another status or none.';
+
+CREATE TABLE failure_minutes (
+    tenant_id  uuid        NOT NULL,
+    cause      text        NOT NULL,
+    slot       smallint    NOT NULL CHECK (slot BETWEEN 0 AND 15),
+    minute     timestamptz NOT NULL,
+    failed     bigint      NOT NULL,
+    succeeded  bigint      NOT NULL,
+    last_error text,
+    PRIMARY KEY (tenant_id, cause, slot)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE  failure_minutes IS
+    'What failed in each of the last minutes, by its cause. A ring of 16 minutes: rows are replaced, and never removed; of each subscription and error there are at most 16.';
+COMMENT ON COLUMN failure_minutes.tenant_id IS 'The tenant; the nil UUID for all tenants together, which have no receivers.';
+COMMENT ON COLUMN failure_minutes.cause IS
+    'receiver: and the id of a subscription, event: and the error of a failed event, or response: and the code of a response with a status from 500 on.';
+COMMENT ON COLUMN failure_minutes.slot IS 'The number of the minute since 1970, modulo 16.';
+COMMENT ON COLUMN failure_minutes.minute IS
+    'The first moment of the minute in which the counts were added, by the clock of the program.';
+COMMENT ON COLUMN failure_minutes.failed IS
+    'Attempts at the receiver that got no 2xx status, those of test events excepted; failed events; responses.';
+COMMENT ON COLUMN failure_minutes.succeeded IS 'Attempts at the receiver that got a 2xx status; 0 for other causes.';
+COMMENT ON COLUMN failure_minutes.last_error IS
+    'Status or error of the last failed attempt of the minute, as in attempts; null for other causes and if none failed.';
 
 CREATE TABLE queue_minutes (
     queue  text        NOT NULL,

@@ -144,9 +144,17 @@ impl Recorder {
                 "results of attempts were not recorded: their slots were taken by other dispatchers, or they are on record already"
             );
         }
-        for (_, record) in batch.iter().enumerate().filter(|(index, _)| !locked.contains(index)) {
-            let is_delivered = record.state == DeliveryState::Delivered;
-            activity::count_attempt(TenantId(record.tenant_id), is_delivered);
+        // A test event that failed needs nobody's attention.
+        let is_counted = |(index, record): &(usize, &AttemptRecord)| {
+            !locked.contains(index) && record.state != DeliveryState::Dropped
+        };
+        for (_, record) in batch.iter().enumerate().filter(is_counted) {
+            let error = match record.status {
+                _ if record.state == DeliveryState::Delivered => None,
+                Some(status) => Some(format!("status {status}")),
+                None => Some(record.error.clone().unwrap_or_default()),
+            };
+            activity::count_attempt(TenantId(record.tenant_id), record.subscription_id, error);
         }
         if batch.iter().any(|record| record.state == DeliveryState::DeadLettered) {
             self.dead.notify_one();

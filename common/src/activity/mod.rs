@@ -1,5 +1,5 @@
-//! What happened in each of the last minutes and hours, for the overview of the settings area: requests, events, delivery attempts, and
-//! the lengths of queues.
+//! What happened in each of the last minutes and hours, for the overview of the settings area: requests, events, delivery attempts,
+//! what of them failed by its cause, and the lengths of queues.
 //!
 //! The programs note in memory what they do, after they have done it, and write the sums every few seconds with one statement
 //! for all tenants. So nothing that is counted waits for its count, and a page reads at most 192 rows. The counts of the last
@@ -17,11 +17,13 @@ use crate::metrics::QUEUE_LAG;
 use crate::model::TenantId;
 use crate::periodic::ticks;
 use chrono::{DateTime, Utc};
+pub use pending::Cause;
 pub(crate) use pending::QueueObservation;
-use pending::{ActivityCounts, PendingActivity};
+use pending::{ActivityCounts, CauseCounts, PendingActivity};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::timeout;
+use uuid::Uuid;
 
 /// All statements, for the tests that prepare and explain them against the schema.
 pub const STATEMENTS: &[Sql] = store::STATEMENTS;
@@ -56,10 +58,21 @@ pub fn count_events(tenant: TenantId, applied: u64, failed: u64) {
     pending().count(tenant, ActivityCounts { applied, failed, ..ActivityCounts::default() });
 }
 
-/// Counts a delivery attempt of a tenant.
-pub fn count_attempt(tenant: TenantId, is_delivered: bool) {
-    let (delivered, undelivered) = (u64::from(is_delivered), u64::from(!is_delivered));
-    pending().count(tenant, ActivityCounts { delivered, undelivered, ..ActivityCounts::default() });
+/// Counts a delivery attempt of a tenant's subscription; `error` is the status or error of one that failed.
+pub fn count_attempt(tenant: TenantId, subscription: Uuid, error: Option<String>) {
+    let (delivered, undelivered) = (u64::from(error.is_none()), u64::from(error.is_some()));
+    let counts = CauseCounts { failed: undelivered, succeeded: delivered, last_error: error };
+    let mut pending = pending();
+    pending.count(tenant, ActivityCounts { delivered, undelivered, ..ActivityCounts::default() });
+    pending.count_cause((tenant, Cause::Receiver(subscription)), counts, true);
+}
+
+/// Counts a failed event, or a response with a status from 500 on, of a tenant and of all tenants.
+pub fn count_failure(tenant: TenantId, cause: Cause) {
+    let one = CauseCounts { failed: 1, ..CauseCounts::default() };
+    let mut pending = pending();
+    pending.count_cause((TenantId(Uuid::nil()), cause.clone()), one.clone(), true);
+    pending.count_cause((tenant, cause), one, true);
 }
 
 /// Notes that a message of a queue that was published at this time has been handled, and records its lag once for each of its

@@ -4,9 +4,13 @@ use crate::broker::Queue;
 use crate::model::TenantId;
 use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
+use std::fmt;
+use uuid::Uuid;
 
 /// Maximum number of tenants whose counts are kept apart between two writes; those of further ones count for all tenants only.
 const TENANTS_MAX: usize = 10_000;
+/// Maximum number of causes of failures that are counted between two writes; further ones are not.
+const CAUSES_MAX: usize = 10_000;
 /// Idle queues are written only every sixth time, because only `observed_at` changes.
 const IDLE_WRITES: u32 = 6;
 
@@ -35,6 +39,45 @@ impl ActivityCounts {
         self.delivered += other.delivered;
         self.undelivered += other.undelivered;
         self.timed_out += other.timed_out;
+    }
+}
+
+/// What succeeds or fails, of a tenant.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// Attempts at the receiver of a subscription.
+    Receiver(Uuid),
+    /// Events that fail with an error, such as `contact_not_found`.
+    Event(String),
+    /// Responses with a status from 500 on, by their code, such as `overloaded`.
+    Response(String),
+}
+
+/// As it is stored: its kind, a colon, and which it is.
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Receiver(id) => write!(f, "receiver:{id}"),
+            Self::Event(error) => write!(f, "event:{error}"),
+            Self::Response(code) => write!(f, "response:{code}"),
+        }
+    }
+}
+
+/// Counts of a cause.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct CauseCounts {
+    pub(super) failed: u64,
+    pub(super) succeeded: u64,
+    /// Why the last one failed, for causes that do not say so themselves.
+    pub(super) last_error: Option<String>,
+}
+
+impl CauseCounts {
+    fn add(&mut self, newer: Self) {
+        self.failed += newer.failed;
+        self.succeeded += newer.succeeded;
+        self.last_error = newer.last_error.or_else(|| self.last_error.take());
     }
 }
 
@@ -84,6 +127,7 @@ impl QueueNotes {
 pub(super) struct PendingActivity {
     all: ActivityCounts,
     tenants: BTreeMap<TenantId, ActivityCounts>,
+    causes: BTreeMap<(TenantId, Cause), CauseCounts>,
     queues: [QueueNotes; Queue::ALL.len()],
     /// The observations that were written last.
     written: [Option<QueueObservation>; Queue::ALL.len()],
@@ -96,12 +140,13 @@ pub(super) struct DueNotes {
     pub(super) all: ActivityCounts,
     /// In the order of tenants, in which the rows are locked.
     pub(super) tenants: BTreeMap<TenantId, ActivityCounts>,
+    pub(super) causes: BTreeMap<(TenantId, Cause), CauseCounts>,
     pub(super) queues: Vec<(Queue, QueueNotes)>,
 }
 
 impl DueNotes {
     pub(super) fn is_empty(&self) -> bool {
-        self.all == ActivityCounts::NONE && self.queues.is_empty()
+        self.all == ActivityCounts::NONE && self.causes.is_empty() && self.queues.is_empty()
     }
 }
 
@@ -109,13 +154,23 @@ impl PendingActivity {
     pub(super) const fn new() -> Self {
         let queues = [QueueNotes::NONE; Queue::ALL.len()];
         let written = [None; Queue::ALL.len()];
-        Self { all: ActivityCounts::NONE, tenants: BTreeMap::new(), queues, written, idle_writes: 0 }
+        let (tenants, causes) = (BTreeMap::new(), BTreeMap::new());
+        Self { all: ActivityCounts::NONE, tenants, causes, queues, written, idle_writes: 0 }
     }
 
     pub(super) fn count(&mut self, tenant: TenantId, counts: ActivityCounts) {
         self.all.add(counts);
         if self.tenants.len() < TENANTS_MAX || self.tenants.contains_key(&tenant) {
             self.tenants.entry(tenant).or_default().add(counts);
+        }
+    }
+
+    /// Counts for a cause of a tenant what is newer, or for what was put back older, than what is counted already.
+    pub(super) fn count_cause(&mut self, key: (TenantId, Cause), counts: CauseCounts, is_newer: bool) {
+        if self.causes.len() < CAUSES_MAX || self.causes.contains_key(&key) {
+            let counted = self.causes.entry(key).or_default();
+            let newer = if is_newer { counts } else { std::mem::replace(counted, counts) };
+            counted.add(newer);
         }
     }
 
@@ -137,10 +192,11 @@ impl PendingActivity {
     pub(super) fn take_due(&mut self) -> DueNotes {
         let all = std::mem::take(&mut self.all);
         let tenants = std::mem::take(&mut self.tenants);
+        let causes = std::mem::take(&mut self.causes);
         self.idle_writes += 1;
         let is_idle = self.queues.iter().zip(self.written).all(|(notes, written)| notes.is_idle(written));
         if is_idle && self.idle_writes < IDLE_WRITES {
-            return DueNotes { all, tenants, queues: Vec::new() };
+            return DueNotes { all, tenants, causes, queues: Vec::new() };
         }
         self.idle_writes = 0;
         let mut queues = Vec::new();
@@ -156,7 +212,7 @@ impl PendingActivity {
             self.written[*queue as usize] = notes.last;
         }
         queues.sort_unstable_by_key(|(queue, _)| queue.as_str());
-        DueNotes { all, tenants, queues }
+        DueNotes { all, tenants, causes, queues }
     }
 
     /// Keeps what could not be written for the next time.
@@ -167,6 +223,9 @@ impl PendingActivity {
             }
         }
         self.all.add(due.all);
+        for (key, counts) in due.causes {
+            self.count_cause(key, counts, false);
+        }
         for (queue, notes) in due.queues {
             self.written[queue as usize] = None;
             self.queues[queue as usize].merge(&notes);
@@ -177,7 +236,6 @@ impl PendingActivity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use uuid::Uuid;
 
     fn applied(applied: u64) -> ActivityCounts {
         ActivityCounts { applied, ..ActivityCounts::default() }
@@ -200,13 +258,32 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_tenants_is_bounded() {
+    fn the_numbers_of_tenants_and_causes_are_bounded() {
         let mut notes = PendingActivity::new();
-        for number in 0..TENANTS_MAX as u128 + 5 {
-            notes.count(TenantId(Uuid::from_u128(number)), applied(1));
+        for number in 0..TENANTS_MAX.max(CAUSES_MAX) as u128 + 5 {
+            let tenant = TenantId(Uuid::from_u128(number));
+            notes.count(tenant, applied(1));
+            notes.count_cause((tenant, Cause::Receiver(tenant.0)), CauseCounts::default(), true);
         }
         let due = notes.take_due();
         assert_eq!((due.tenants.len(), due.all), (TENANTS_MAX, applied(TENANTS_MAX as u64 + 5)));
+        assert_eq!(due.causes.len(), CAUSES_MAX);
+    }
+
+    #[test]
+    fn a_cause_keeps_its_last_error_when_a_write_failed() {
+        let (mut notes, key) =
+            (PendingActivity::new(), (TenantId(Uuid::nil()), Cause::Receiver(Uuid::nil())));
+        let failed =
+            |error: &str| CauseCounts { failed: 1, succeeded: 0, last_error: Some(error.to_owned()) };
+        notes.count_cause(key.clone(), failed("older"), true);
+        let due = notes.take_due();
+        assert!(!due.is_empty() && notes.take_due().is_empty());
+        notes.count_cause(key.clone(), failed("newer"), true);
+        notes.count_cause(key.clone(), CauseCounts { succeeded: 3, ..CauseCounts::default() }, true);
+        notes.put_back(due);
+        let expected = CauseCounts { failed: 2, succeeded: 3, last_error: Some("newer".to_owned()) };
+        assert_eq!(notes.take_due().causes[&key], expected);
     }
 
     #[test]

@@ -1,18 +1,23 @@
-//! `activity_minutes`, `queue_minutes` and `queue_states`.
+//! `activity_minutes`, `failure_minutes`, `queue_minutes` and `queue_states`.
 
-use super::pending::{ActivityCounts, DueNotes, QueueNotes};
+use super::pending::{ActivityCounts, Cause, CauseCounts, DueNotes, QueueNotes};
 use crate::broker::Queue;
 use crate::db::{Client, TxError, column};
 use crate::model::TenantId;
 use chrono::{DateTime, Utc};
+use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// The slot of the minute of `$1`, and its first moment. A program whose clock is ahead writes into the server's minute: a minute
+/// The slot of the minute of `$1` in a ring of so many, and its first moment. A program whose clock is ahead writes into the server's minute: a minute
 /// of the future would keep all others from writing into its slot.
 macro_rules! slot {
-    () => {
-        "(floor(extract(epoch FROM LEAST($1::timestamptz, now())) / 60)::bigint % 64)::smallint,
+    ($of:literal) => {
+        concat!(
+            "(floor(extract(epoch FROM LEAST($1::timestamptz, now())) / 60)::bigint % ",
+            $of,
+            ")::smallint,
             date_trunc('minute', LEAST($1::timestamptz, now()))"
+        )
     };
 }
 
@@ -42,7 +47,7 @@ crate::statements! {
     FROM unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[])
         AS new (tenant_id, accepted, refused, applied, failed, delivered, undelivered, timed_out)
     CROSS JOIN (VALUES
-        (", slot!(), "),
+        (", slot!("64"), "),
         ((64 + floor(extract(epoch FROM LEAST($1::timestamptz, now())) / 3600)::bigint % 192)::smallint,
             date_trunc('hour', LEAST($1::timestamptz, now()), 'UTC'))
     ) AS period (slot, first)
@@ -50,6 +55,18 @@ crate::statements! {
     ON CONFLICT (tenant_id, slot) DO UPDATE SET minute = excluded.minute, ",
         sum!("accepted"), ", ", sum!("refused"), ", ", sum!("applied"), ", ", sum!("failed"), ", ",
         sum!("delivered"), ", ", sum!("undelivered"), ", ", sum!("timed_out"), "
+    WHERE stored.minute <= excluded.minute");
+
+    /// In the order of tenants and causes, as above.
+    const ADD_CAUSES = concat!("-- failure_minutes.add
+    INSERT INTO failure_minutes AS stored (tenant_id, cause, slot, minute, failed, succeeded, last_error)
+    SELECT tenant_id, cause, ", slot!("16"), ", failed, succeeded, last_error
+    FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::bigint[], $6::text[])
+        AS new (tenant_id, cause, failed, succeeded, last_error)
+    ORDER BY tenant_id, cause
+    ON CONFLICT (tenant_id, cause, slot) DO UPDATE SET minute = excluded.minute, ",
+        sum!("failed"), ", ", sum!("succeeded"), ",
+        last_error = coalesce(excluded.last_error, CASE WHEN stored.minute = excluded.minute THEN stored.last_error END)
     WHERE stored.minute <= excluded.minute");
 
     /// Several programs look at each queue: the newest look counts, and the most of a minute.
@@ -71,7 +88,7 @@ crate::statements! {
             taken_of = GREATEST(stored.taken_of, excluded.taken_of)
     )
     INSERT INTO queue_minutes AS stored (queue, slot, minute, ready)
-    SELECT queue, ", slot!(), ", most FROM unnest($2::text[], $3::bigint[]) AS new (queue, most)
+    SELECT queue, ", slot!("64"), ", most FROM unnest($2::text[], $3::bigint[]) AS new (queue, most)
     ORDER BY queue
     ON CONFLICT (queue, slot) DO UPDATE SET minute = excluded.minute,
         ready = CASE WHEN stored.minute = excluded.minute THEN GREATEST(stored.ready, excluded.ready) ELSE excluded.ready END
@@ -98,6 +115,10 @@ pub(super) async fn write(client: &Client, due: &mut DueNotes, now: DateTime<Utc
         due.all = ActivityCounts::default();
         due.tenants.clear();
     }
+    if !due.causes.is_empty() {
+        write_causes(client, &due.causes, now).await?;
+        due.causes.clear();
+    }
     if !due.queues.is_empty() {
         write_queues(client, &due.queues, now).await?;
         due.queues.clear();
@@ -123,6 +144,23 @@ async fn write_counts(
             &[&now, &tenants, &accepted, &refused, &applied, &failed, &delivered, &undelivered, &timed_out],
         )
         .await?;
+    Ok(())
+}
+
+async fn write_causes(
+    client: &Client,
+    causes: &BTreeMap<(TenantId, Cause), CauseCounts>,
+    now: DateTime<Utc>,
+) -> Result<(), TxError> {
+    let rows: Vec<_> =
+        causes.iter().map(|((tenant, cause), counts)| (tenant.0, cause.to_string(), counts)).collect();
+    let tenants = column(&rows, |(tenant, ..)| *tenant);
+    let names = column(&rows, |(_, cause, _)| cause.as_str());
+    let failed = column(&rows, |(.., counts)| number(counts.failed));
+    let succeeded = column(&rows, |(.., counts)| number(counts.succeeded));
+    let errors = column(&rows, |(.., counts)| counts.last_error.as_deref());
+    let statement = client.prepare_cached(ADD_CAUSES.as_str()).await?;
+    client.execute(&statement, &[&now, &tenants, &names, &failed, &succeeded, &errors]).await?;
     Ok(())
 }
 

@@ -18,7 +18,7 @@ use crate::store::refused_requests::{self, RefusedRow};
 use crate::store::{self, api_key_requests};
 use bytes::Bytes;
 use chrono::{DateTime, DurationRound, TimeDelta, Utc};
-use common::activity;
+use common::activity::{self, Cause};
 use common::clock;
 use common::db::{Client, Database};
 use common::metrics::{REFUSED_REQUESTS, register_counter};
@@ -136,6 +136,9 @@ impl KeyRequestRecorder {
             status => {
                 let refused = row(head, body, key, (status, &reason), detail);
                 self.add(true, signed(refused, verified.signature()), body);
+                if status >= 500 {
+                    activity::count_failure(verified.caller().tenant_id, Cause::Response(reason));
+                }
             }
         }
     }

@@ -46,6 +46,7 @@ const WITHOUT: [(&str, &str, &str); 38] = [
     ("erased_identities", "identity_hash", "keyed hashes, which remain (D32)"),
     ("erasure_key", "sealed", "a random key"),
     ("erasures", "removed", "counts"),
+    ("failure_minutes", "*", "counts, and why attempts failed, in Connect's own words"),
     ("intake_pressure", "queue", "one of two words"),
     ("master_key_canary", "sealed", "a constant text"),
     ("members", "*", "staff of the tenant"),

@@ -9,7 +9,7 @@ use super::unit_span;
 use crate::pipeline::Pipeline;
 use crate::pipeline::events::UnitEvent;
 use crate::service::UNIT_EVENTS;
-use common::activity;
+use common::activity::{self, Cause};
 use common::broker::{Message, MessageOutcome, Queue, UnitHandler};
 use common::db::TxError;
 use common::event::{Envelope, EventResult, EventStatus, InboundType};
@@ -253,9 +253,13 @@ fn observe(events: &[UnitEvent<'_>], results: &[Option<EventResult>], started: I
         let Some(result) = result else { continue };
         let (event_type, status) = (event.envelope.event_type.as_str(), result.status.as_str());
         metrics::counter!(EVENTS, "event_type" => event_type, "status" => status).increment(1);
-        let (applied, failed) = counts.entry(event.meta.caller.tenant_id).or_default();
+        let tenant = event.meta.caller.tenant_id;
+        let (applied, failed) = counts.entry(tenant).or_default();
         *applied += u64::from(result.status == EventStatus::Accepted);
         *failed += u64::from(result.status == EventStatus::Failed);
+        if let Some(error) = &result.error {
+            activity::count_failure(tenant, Cause::Event(error.clone()));
+        }
     }
     for (tenant, (applied, failed)) in counts {
         activity::count_events(tenant, applied, failed);
