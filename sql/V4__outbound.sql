@@ -173,7 +173,7 @@ COMMENT ON COLUMN deliveries.last_status IS 'HTTP status of the last attempt''s 
 COMMENT ON COLUMN deliveries.needs_notice IS
     'Whether its notice in the dead-letter queue is still to be published. A replay sets it to false.';
 COMMENT ON COLUMN deliveries.state IS
-    'pending (attempts to come), delivered (a 2xx), dead (attempts used up, stays until replayed) or dropped (subscription removed) (D24, D26).';
+    'pending (attempts to come), delivered (a 2xx), dead (attempts used up, stays until replayed) or dropped (subscription removed, or a test event that failed) (D24, D26).';
 COMMENT ON COLUMN deliveries.last_error IS
     'Why the last attempt had no status, or why the delivery is dead without an attempt; null where there is nothing to say.';
 

@@ -15,7 +15,7 @@ crate::named! {
         /// All attempts failed; it stays until it is replayed.
         #[serde(rename = "dead")]
         DeadLettered = "dead",
-        /// Its subscription was removed before it was delivered.
+        /// Its subscription was removed before it was delivered, or it was a test event that failed.
         Dropped = "dropped",
     }
 }

@@ -20,7 +20,8 @@ macro_rules! recordable {
 common::statements! {
     // A result is recorded once: the number of attempts tells whether it was. The id is compared because a server that has crashed
     // may have lost a delivery that was fanned out, and given its number to another one. A delivery that was dropped meanwhile
-    // stays so unless it arrived. The response to it is not kept, because the person whom it was about may have been erased.
+    // stays so unless it arrived. The response to it is not kept, because the person whom it was about may have been erased; a test
+    // event, which is dropped when it fails, is about nobody.
     //
     // A delivery that another transaction has locked is passed over, because those of other tenants must not wait for it; the
     // last rows name these results. One that was changed since the snapshot is passed over as well.
@@ -53,8 +54,8 @@ common::statements! {
         FROM free AS new
         WHERE d.ctid = new.row
         RETURNING d.tenant_id, d.delivery_id, d.state, new.attempts, new.at, new.status, new.error,
-                  CASE WHEN d.state <> 'dropped' THEN new.response END AS response,
-                  CASE WHEN d.state <> 'dropped' THEN new.headers END AS headers, new.duration_ms, new.place,
+                  CASE WHEN d.state <> 'dropped' OR new.state = 'dropped' THEN new.response END AS response,
+                  CASE WHEN d.state <> 'dropped' OR new.state = 'dropped' THEN new.headers END AS headers, new.duration_ms, new.place,
                   new.last_at AS first_at, new.last_status AS first_status, new.last_duration_ms AS first_duration_ms
     ), first AS (
         INSERT INTO attempts (tenant_id, delivery_id, attempt, at, status, duration_ms)

@@ -2,7 +2,7 @@
 
 use super::OutboundWorld;
 use serde_json::json;
-use tests::{Behavior, ReceivedRequest, World, text};
+use tests::{Behavior, ReceivedRequest, World, text, until_equal};
 
 #[tokio::test]
 async fn a_test_event_reaches_its_subscription_alone_whatever_its_event_types() {
@@ -32,15 +32,26 @@ async fn a_test_event_reaches_its_subscription_alone_whatever_its_event_types() 
 }
 
 #[tokio::test]
-async fn a_failed_test_is_printed_and_retried_like_any_other_delivery() {
+async fn a_failed_test_is_printed_gets_one_attempt_and_needs_nobodys_attention() {
     let outbound = OutboundWorld::shared().await;
     let tested = outbound.subscribe("/hooks", &[]).await;
-    outbound.receiver.respond_to_next("/hooks", [Behavior::status(500)]);
+    outbound.receiver.respond_to_next("/hooks", [Behavior::status(500).with_body("why")]);
     let ran = outbound.world.connectctl.run(&["subscription", "test", &tested.id, "--json"]).await;
-    assert_eq!((ran.code, &ran.json()["attempts"][0]["status"]), (Some(1), &json!(500)), "{ran:?}");
+    let delivery = ran.json();
+    assert_eq!((ran.code, &delivery["attempts"][0]["status"]), (Some(1), &json!(500)), "{ran:?}");
+    assert_eq!(delivery["state"], "dropped");
     assert!(ran.errors.contains("did not accept the test event"), "{ran:?}");
+    outbound.open_lead().await;
     outbound.until_deliveries("delivered", 1).await;
     assert_eq!(outbound.take_received().await.len(), 2);
+    let database = &outbound.world.database;
+    assert_eq!(database.count("SELECT count(*) FROM attempts WHERE response = 'why'").await, 1);
+    assert_eq!(database.count("SELECT count(*) FROM deliveries WHERE needs_notice").await, 0);
+    let counted = async |column| {
+        database.count(&format!("SELECT coalesce(sum({column}), 0)::bigint FROM failure_minutes")).await
+    };
+    until_equal("the lead's delivery is counted", 1, async || counted("succeeded").await).await;
+    assert_eq!(counted("failed").await, 0, "the test is not");
 }
 
 #[tokio::test]

@@ -135,7 +135,7 @@ const fn meaning(state: DeliveryState) -> &'static str {
         DeliveryState::Pending => "Further attempts will be made",
         DeliveryState::Delivered => "The receiver has accepted it",
         DeliveryState::DeadLettered => "All its attempts have failed",
-        DeliveryState::Dropped => "Its subscription was removed before it was delivered",
+        DeliveryState::Dropped => "Its subscription was removed, or it was a test event that failed",
     }
 }
 

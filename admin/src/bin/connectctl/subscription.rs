@@ -94,7 +94,7 @@ pub(crate) struct Events {
 
 const TEST_HELP: &str = "\
 The event has the type webhook.test and no data of a lead. It takes the way of every event, whatever the event types
-of the subscription are, and no other subscription receives it. A failed attempt is retried like any other.
+of the subscription are, and no other subscription receives it. A failed attempt is not repeated.
 
 Example:
   connectctl subscription test 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e";
@@ -159,7 +159,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
             delivery::print(context, &delivery)?;
             ensure!(
                 delivery.state == DeliveryState::Delivered,
-                "the receiver did not accept the test event; it is retried like any other event"
+                "the receiver did not accept the test event; correct it and send another one, because a test is not repeated"
             );
             Ok(())
         }

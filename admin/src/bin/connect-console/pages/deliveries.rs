@@ -27,7 +27,7 @@ const fn meaning(state: DeliveryState) -> &'static str {
         DeliveryState::Pending => "Waiting or retrying",
         DeliveryState::Delivered => "Delivered",
         DeliveryState::DeadLettered => "Failed: all attempts",
-        DeliveryState::Dropped => "Dropped: subscription removed",
+        DeliveryState::Dropped => "Dropped: subscription removed, or a failed test",
     }
 }
 

@@ -248,7 +248,10 @@ fn outcome(view: &View<'_>, delivery: &Delivery, attempt: &Attempt) -> Markup {
     let (class, text) = if attempt.is_success() {
         ("good", "The receiver accepted the test event.")
     } else {
-        ("bad", "The receiver did not accept the test event. It is sent again like any other.")
+        (
+            "bad",
+            "The receiver did not accept the test event. Correct it, and send another one: a test is not repeated.",
+        )
     };
     html! {
         p role="status" { span class=(class) { (text) } }
