@@ -152,6 +152,25 @@ COMMENT ON COLUMN failure_minutes.succeeded IS 'Attempts at the receiver that go
 COMMENT ON COLUMN failure_minutes.last_error IS
     'Status or error of the last failed attempt of the minute, as in attempts; null for other causes and if none failed.';
 
+-- A copy of the console claims what it sends by these rows, so that one copy sends a mail, and none repeats it after a restart.
+CREATE TABLE attention_mails (
+    tenant_id     uuid        NOT NULL,
+    cause         text        NOT NULL,
+    text          text        NOT NULL,
+    is_open       boolean     NOT NULL DEFAULT false,
+    told_at       timestamptz NOT NULL DEFAULT '-infinity',
+    claimed_until timestamptz NOT NULL,
+    PRIMARY KEY (tenant_id, cause)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE  attention_mails IS
+    'What the agencies were told by mail. A row is removed an hour after its recovery was told, and all rows of a tenant when its address changes.';
+COMMENT ON COLUMN attention_mails.tenant_id IS 'The tenant.';
+COMMENT ON COLUMN attention_mails.cause IS 'What needs attention: the same name as long as it lasts, whatever its size.';
+COMMENT ON COLUMN attention_mails.text IS 'The line of the last mail about it; nothing of a person.';
+COMMENT ON COLUMN attention_mails.is_open IS 'Whether the last mail said that it needs attention; false if it has recovered, or none was sent.';
+COMMENT ON COLUMN attention_mails.told_at IS 'When the last mail about it was sent: the next one follows an hour later at the earliest.';
+COMMENT ON COLUMN attention_mails.claimed_until IS 'Until when a console may be sending a mail about it. Afterwards any may.';
+
 CREATE TABLE queue_minutes (
     queue  text        NOT NULL,
     slot   smallint    NOT NULL CHECK (slot BETWEEN 0 AND 63),

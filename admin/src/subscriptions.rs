@@ -294,21 +294,3 @@ pub async fn last_day(
     };
     Ok((0..24).map(|number| hour(first + HOUR * number)).collect())
 }
-
-/// Attempts of the last minutes that failed before a receiver needs attention, and how many of its newest deliveries are considered.
-const FAILURES: i64 = 5;
-const FAILING_DELIVERIES: i64 = 50;
-
-/// The receivers of a tenant of which at least [`FAILURES`] attempts failed in the last `minutes`, with these attempts.
-pub async fn failing(
-    client: &Client,
-    tenant: TenantId,
-    subscriptions: &[Uuid],
-    minutes: TimeDelta,
-) -> Result<HashMap<Uuid, ReceiverHealth>> {
-    let now = clock::database_now();
-    let since = (first_id(now - WINDOW), now - minutes);
-    let load = store::receiver_health::load(client, tenant, subscriptions, since, FAILING_DELIVERIES);
-    let fails = |health: &ReceiverHealth| health.attempts - health.succeeded >= FAILURES;
-    Ok(load.await?.into_iter().filter(|(_, health)| fails(health)).collect())
-}

@@ -1,8 +1,9 @@
 //! The schema, the values that are sealed under the master key, rows that expired, unfinished erasures, requests that got no reply
-//! in time, and webhooks that are not sent.
+//! in time, webhooks that are not sent, and what else operators are told.
 
 use super::Finding;
-use crate::{AdminError, Result, overview, sealed_values, store};
+use crate::overview::{self, Attention, ServerStates};
+use crate::{AdminError, Result, sealed_values, store};
 use chrono::TimeDelta;
 use common::clock;
 use common::db::{MasterKeyState, missing_migrations, read_master_key_state};
@@ -132,6 +133,26 @@ pub(super) async fn requests(client: &Client) -> Result<Vec<Finding>> {
     });
     Ok(finding.into_iter().collect())
 }
+
+/// What operators are told that the other checks do not look at themselves.
+pub(super) async fn attention(client: &Client) -> Result<Vec<Finding>> {
+    let found = overview::attention(client, &ServerStates::default()).await?;
+    let of = |one: Attention| {
+        let finding = if one.cause == "ConnectProgramMissing" { Finding::error } else { Finding::warning };
+        finding(one.text, format!("{} See the runbook, {}", one.next, one.cause))
+    };
+    Ok(found.into_iter().filter(|one| !CHECKED.contains(&one.cause.as_str())).map(of).collect())
+}
+
+/// Sections of the runbook about what other checks find: the queues, as the broker has them, and `requests` and `webhooks`.
+const CHECKED: [&str; 6] = [
+    "ConnectProgramDown",
+    "ConnectNoConsumers",
+    "ConnectMessagesDeadLettered",
+    "ConnectSlotsWithoutDispatcher",
+    "ConnectWebhooksLate",
+    overview::TIMED_OUT_SECTION,
+];
 
 /// Deliveries are late if they have been due for so long, in seconds: longer than for the alert `ConnectWebhooksLate`.
 const LATE_DELIVERY: f64 = 300.0;

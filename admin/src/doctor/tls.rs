@@ -8,6 +8,8 @@ use std::time::Duration;
 
 /// Certificates that expire within this time are a warning.
 const SOON: Duration = Duration::from_secs(30 * 86_400);
+/// How the finding of a server without TLS ends.
+pub(super) const UNENCRYPTED: &str = "are not encrypted";
 /// Those that expire within this time are an error.
 const NOW: chrono::TimeDelta = chrono::TimeDelta::days(3);
 
@@ -73,7 +75,7 @@ fn findings(reports: &[TlsReport], encrypt: &str) -> Vec<Finding> {
         match expiry {
             None if *is_local => None,
             None => Some(Finding::warning(
-                format!("connections to {server} are not encrypted"),
+                format!("connections to {server} {UNENCRYPTED}"),
                 format!("Turn TLS on at the server, and {encrypt}; see docs/install.md, TLS"),
             )),
             Some(Ok(None)) => None,

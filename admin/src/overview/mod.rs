@@ -3,21 +3,53 @@
 //! The programs write sums for each minute ([`common::activity`]), so that an overview reads a few rows, however many events and
 //! deliveries there are.
 
+mod agency;
 mod attention;
+mod mails;
 
 pub use crate::store::activity::{ActivityMinute, QueueState};
+pub use crate::store::attention::{AttentionNews, MailRecipient, mail_recipients};
 use crate::{Result, store};
-pub use attention::{AgencyAttention, Attention, RECEIVERS_PAGE, RECENT, agency_attention, attention};
+pub use agency::{AgencyOverview, agency};
+pub use attention::{ServerStates, attention};
 pub(crate) use attention::{TIMED_OUT_SECTION, timed_out_requests};
 use chrono::{DateTime, DurationRound as _, TimeDelta, Utc};
 use common::broker::Queue;
 use common::clock;
 use common::model::TenantId;
+pub use mails::{claim_news, confirm_news};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
 /// Minutes of an overview, the current one included.
 pub const MINUTES: usize = 60;
+
+/// The latest minutes that are looked at for what fails.
+pub const RECENT: usize = 10;
+
+/// Something that needs attention.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attention {
+    /// A name that stays the same as long as it lasts, whatever its size.
+    pub cause: String,
+    /// What is wrong and how much, in sentences.
+    pub text: String,
+    /// What to do, in sentences.
+    pub next: String,
+    /// Where to look.
+    pub place: Place,
+    /// Whether an agency is told by mail: not of what it has done itself, nor of single failures.
+    pub is_mailed: bool,
+}
+
+/// Where more is told about something that needs attention.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A page of the agency, below its start page, such as `/webhooks`.
+    Page(String),
+    /// The section of the runbook with this heading.
+    Runbook(&'static str),
+}
 
 /// The length of a queue in each minute of the last hour.
 #[derive(Clone, Debug)]
@@ -75,6 +107,16 @@ pub async fn queue_lengths(client: &Client) -> Result<Vec<QueueLengths>> {
 /// What the programs saw of the queues last, without asking the broker.
 pub async fn queue_states(client: &Client) -> Result<Vec<QueueState>> {
     store::activity::queue_states(client).await
+}
+
+/// The sum of a count in the latest minutes.
+fn recent(hour: &[ActivityMinute], count: fn(&ActivityMinute) -> i64) -> i64 {
+    hour[hour.len().saturating_sub(RECENT)..].iter().map(count).sum()
+}
+
+/// When the latest minutes began.
+fn since(hour: &[ActivityMinute]) -> DateTime<Utc> {
+    hour.get(hour.len().saturating_sub(RECENT)).map_or_else(clock::database_now, |minute| minute.at)
 }
 
 /// The first moment of the first of `count` minutes or hours, of which the last one is the current one.

@@ -1,7 +1,7 @@
 //! SQL of the operators' commands, and the rows that it reads. Each statement is named in its first line. Nothing here knows the
 //! operations.
 //!
-//! These serve one operation on several tables: `activity` (the overview), `found` (finding an event or record by an id), `people` and
+//! These serve one operation on several tables: `activity` and `attention` (the overviews), `found` (finding an event or record by an id), `people` and
 //! `person_tables` (exporting and erasing a person), `erasures` (the receipt, its key and hashes), `sealed_values` (rewrapping),
 //! `receiver_health` (attempts of a subscription). The table `deliveries` has two modules: `deliveries` lists and shows,
 //! `delivery_changes` replays and drops; `replay_jobs` counts those of a job.
@@ -12,6 +12,7 @@
 pub(crate) mod activity;
 pub(crate) mod advisor_actions;
 pub(crate) mod api_keys;
+pub(crate) mod attention;
 pub(crate) mod audit_records;
 pub(crate) mod console;
 pub(crate) mod deliveries;
@@ -45,6 +46,7 @@ pub const STATEMENTS: &[&[Sql]] = &[
     activity::STATEMENTS,
     advisor_actions::STATEMENTS,
     api_keys::STATEMENTS,
+    attention::STATEMENTS,
     audit_records::STATEMENTS,
     console::STATEMENTS,
     deliveries::STATEMENTS,

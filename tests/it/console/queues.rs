@@ -70,10 +70,12 @@ async fn an_unavailable_server_is_a_page_that_says_so() {
     let response = operator.get("/queues").await;
     assert_eq!(response.status, 503, "{}", body(&response));
     assert!(body(&response).contains("Temporarily unavailable") && response.header("retry-after") == "5");
-    assert_eq!(operator.get("/agencies/acme").await.status, 200, "pages without the broker work");
+    let told = ["RabbitMQ cannot be used: ", "href=\"/runbook#connectbrokerdisconnected\""];
+    operator.until_shown("/", &told).await;
     proxies.postgres.reset_connections();
     let status = async || operator.get("/agencies/acme").await.status;
     until_equal("the database is missed", 503, status).await;
+    assert!(body(&operator.get("/").await).contains("The database cannot be reached"));
     console.program().until_unready().await;
     proxies.postgres.restore();
     until_equal("the database is used again", 200, status).await;

@@ -27,12 +27,13 @@ pub(super) const COVERED: [&str; 19] = [
 ];
 
 /// Columns of other tables, and why they hold nothing of a client. `*` stands for all of a table's columns.
-const WITHOUT: [(&str, &str, &str); 38] = [
+const WITHOUT: [(&str, &str, &str); 39] = [
     ("activity_minutes", "*", "counts"),
     ("advisor_actions", "*", "messages, matched like dead letters; tests/it/advisor/turns.rs"),
     ("api_key_requests", "*", "counts"),
     ("api_key_uses", "*", "keys and times"),
     ("api_keys", "*", "keys of partners, made by operators"),
+    ("attention_mails", "*", "keys, receivers and errors, in Connect's own words"),
     ("audit_records", "who", "operators"),
     ("audit_records", "interface", "one of two words"),
     ("audit_records", "action", "names of actions"),

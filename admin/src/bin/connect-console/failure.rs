@@ -135,9 +135,13 @@ impl Failure {
                 "Something went wrong",
                 "The operator finds the reason in the log, by the id below.".to_owned(),
             ),
-            Self::Operation(_) | Self::Database(_) => (
+            Self::Database(_) | Self::Operation(AdminError::NoConnection(_) | AdminError::Database(_)) => (
                 "Temporarily unavailable",
-                "The database or the message broker does not respond. Try again in a moment.".to_owned(),
+                "The database cannot be reached, or does not respond in time. While it cannot, requests of partners get 503 and must be repeated. If this does not end, operators find what to do under ConnectReplayStoreDown in the runbook.".to_owned(),
+            ),
+            Self::Operation(_) => (
+                "Temporarily unavailable",
+                "The message broker does not respond. Try again in a moment.".to_owned(),
             ),
             Self::Provider(ProviderError::Refused(_)) => (
                 "You are not signed in",

@@ -68,7 +68,7 @@ async fn a_healthy_installation_has_no_findings() {
     world.until_ready().await;
     assert_eq!(findings(&world.connectctl, &[]).await, Vec::<Value>::new());
     let shown = world.connectctl.run(&["doctor", "--role-prefix", ROLE_PREFIX]).await;
-    assert_eq!((shown.code, shown.output.trim()), (Some(0), "22 checks, no findings."), "{shown:?}");
+    assert_eq!((shown.code, shown.output.trim()), (Some(0), "23 checks, no findings."), "{shown:?}");
     assert_eq!(shown.errors, "");
 }
 
@@ -90,11 +90,12 @@ async fn checks_that_cannot_run_are_findings_and_the_others_run() {
         ("retention", "setting CONNECT_RETENTION_LEDGER"),
         ("postgres.connection", "no connection to the server of DATABASE_READ_URL: 127.0.0.1:1"),
         ("webhooks", "no dispatcher holds 64 of the 64 slots"),
+        ("attention", "No copy of connect-ingest, or of connect-worker, or of connect-dispatcher works"),
     ] {
         assert!(of(&found, check, part).is_some(), "{check}: {found:?}");
     }
     assert!(!format!("{found:?}").contains("hunter2"), "{found:?}");
-    assert_eq!(found.len(), 5, "the other checks found nothing: {found:?}");
+    assert_eq!(found.len(), 6, "the other checks found nothing: {found:?}");
 
     // Without Postgres, and without any setting.
     let broken = world.connectctl.clone().and("DATABASE_URL", "postgres://connect@127.0.0.1:1/connect");

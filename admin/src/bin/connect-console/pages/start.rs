@@ -1,6 +1,7 @@
 //! The first page after signing in: for operators an overview of everything and the agencies, the own agency for others.
 
-use super::{activity, runbook};
+use super::activity;
+use super::overview::attention;
 use crate::context::View;
 use crate::failure::Failure;
 use crate::format::{data_table, number, time};
@@ -9,6 +10,7 @@ use crate::response::redirect;
 use admin::{overview, tenants};
 use common::model::searchable;
 use maud::{Markup, html};
+use std::sync::PoisonError;
 use warp::reply::Response;
 
 /// Maximum number of agencies in the list.
@@ -55,18 +57,12 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
 
 /// What needs attention, with what to do about it; and the last hour of everything.
 async fn overview(view: &View<'_>) -> Result<Markup, Failure> {
-    let found = overview::attention(view.client()).await?;
+    let servers = view.app.servers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let found = overview::attention(view.client(), &servers).await?;
     let hour = overview::last_hour(view.client(), None).await?;
     let queues = overview::queue_lengths(view.client()).await?;
     Ok(html! {
-        @if found.is_empty() {
-            p.notice { "Nothing needs attention." }
-        } @else {
-            div.alert {
-                p { strong { "Needs attention" } }
-                ul { @for attention in &found { li { (attention.text) " " (runbook::link(attention.runbook)) } } }
-            }
-        }
+        (attention(view, &found))
         (activity::charts(view, &hour, &queues).await?)
     })
 }

@@ -1,0 +1,390 @@
+//! What an agency should look at, in words, each with the page that tells more and the next step.
+
+use super::{ActivityMinute, Attention, Place, RECENT, last_hour, recent, since};
+use crate::deliveries::{self, DeliveryQuery, first_id};
+use crate::keys::{self, Key, KeyFilter};
+use crate::store::attention::{FailureCause, RefusalCause};
+use crate::subscriptions::{self, Subscription, SubscriptionState};
+use crate::tenants::{self, Usage};
+use crate::{Result, store};
+use chrono::{DateTime, TimeDelta, Utc};
+use common::clock;
+use common::model::{DeliveryState, TenantId};
+use std::collections::BTreeMap;
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+/// Failures in the latest minutes before a receiver needs attention, or before an agency is told by mail.
+const FAILURES: i64 = 5;
+/// Dead-lettered deliveries that are read to tell whether there are any.
+const DEAD_READ: u32 = 100;
+/// Keys with refused requests that are told by name.
+const KEYS_MAX: usize = 10;
+/// How long before its end a key is told.
+const KEY_ENDS: TimeDelta = TimeDelta::days(7);
+/// How long before its end an old secret is told, if it was used so lately.
+const SECRET_ENDS: TimeDelta = TimeDelta::hours(12);
+const USED_LATELY: TimeDelta = TimeDelta::hours(1);
+
+/// What the start page of an agency shows.
+#[derive(Debug)]
+pub struct AgencyOverview {
+    /// What needs attention; it disappears when nothing of it happens any more.
+    pub attention: Vec<Attention>,
+    /// The minutes of the last hour, the current one last.
+    pub hour: Vec<ActivityMinute>,
+    /// The keys that are not revoked.
+    pub keys: Vec<Key>,
+    /// The subscriptions that are not removed.
+    pub subscriptions: Vec<Subscription>,
+    /// The records writes of the current month.
+    pub usage: Usage,
+    /// Dead-lettered deliveries, counted up to a hundred.
+    pub dead: usize,
+    /// Whether there are more of them.
+    pub has_more_dead: bool,
+}
+
+/// The overview of an agency, with this id and slug.
+pub async fn agency(client: &Client, tenant: TenantId, slug: &str) -> Result<AgencyOverview> {
+    let active = KeyFilter { is_revoked: Some(false), ..KeyFilter::default() };
+    let dead = DeliveryQuery { state: Some(DeliveryState::DeadLettered), ..DeliveryQuery::default() };
+    let dead = deliveries::page(client, tenant, &dead, DEAD_READ).await?;
+    let mut overview = AgencyOverview {
+        attention: Vec::new(),
+        hour: last_hour(client, Some(tenant)).await?,
+        keys: keys::list(client, slug, active, u32::MAX).await?.items,
+        subscriptions: subscriptions::list(client, slug, None, u32::MAX).await?.items,
+        usage: tenants::usage_of_this_month(client, slug).await?,
+        dead: dead.items.len(),
+        has_more_dead: dead.next.is_some(),
+    };
+    let since = since(&overview.hour);
+    let failures = store::attention::failures(client, tenant.0, since).await?;
+    let refusals = store::attention::refusals(client, tenant, first_id(since)).await?;
+    overview.find_attention(&failures, &refusals, clock::database_now());
+    Ok(overview)
+}
+
+impl AgencyOverview {
+    fn find_attention(&mut self, failures: &[FailureCause], refusals: &[RefusalCause], now: DateTime<Utc>) {
+        self.check_failures(failures);
+        self.check_refusals(refusals);
+        let more = if self.has_more_dead { " or more" } else { "" };
+        if self.dead > 0 {
+            let text =
+                format!("{}{more} deliveries were dead-lettered: all their attempts failed.", self.dead);
+            self.add("dead", "/deliveries?state=dead", text, "Correct the receiver, then replay them.", true);
+        }
+        let paused = self.paused();
+        if paused > 0 {
+            let text = format!("{paused} subscriptions are paused: their deliveries wait.");
+            self.add("paused", "/webhooks", text, "Resume them when their receivers work.", false);
+        }
+        if self.usage.quota.is_some_and(|quota| self.usage.writes >= quota) {
+            let text =
+                "The monthly quota is used up: records writes get 429 until the next month.".to_owned();
+            self.add("quota", "/usage", text, "The operator can raise it.", true);
+        }
+        if self.keys.is_empty() {
+            let text = "There is no active key: nobody can send events for the agency.".to_owned();
+            self.add("no-key", "/keys", text, "Create one.", false);
+        }
+        self.check_ends(now);
+    }
+
+    /// Subscriptions that are paused.
+    pub fn paused(&self) -> usize {
+        self.subscriptions.iter().filter(|one| one.state == SubscriptionState::Paused).count()
+    }
+
+    fn add(&mut self, cause: &str, page: &str, text: String, next: &str, is_mailed: bool) {
+        let (cause, next, place) = (cause.to_owned(), next.to_owned(), Place::Page(page.to_owned()));
+        self.attention.push(Attention { cause, text, next, place, is_mailed });
+    }
+
+    /// Receivers, events and responses.
+    fn check_failures(&mut self, failures: &[FailureCause]) {
+        let events = recent(&self.hour, |minute| minute.applied + minute.failed);
+        let mut responses = BTreeMap::new();
+        for FailureCause { cause, failed, succeeded, last_error } in failures {
+            match cause.split_once(':') {
+                Some(("receiver", id)) if *failed >= FAILURES => {
+                    let id = Uuid::try_parse(id).unwrap_or_default();
+                    let is_active =
+                        |one: &&Subscription| one.id == id && one.state == SubscriptionState::Active;
+                    let Some(url) = self.subscriptions.iter().find(is_active).map(|one| &one.url) else {
+                        continue;
+                    };
+                    let last = last_error
+                        .as_ref()
+                        .map_or_else(String::new, |why| format!(", the last one with {why}"));
+                    let all = failed + succeeded;
+                    let text = format!(
+                        "{url} fails: {failed} of {all} attempts of the last {RECENT} minutes{last}."
+                    );
+                    let next =
+                        "Look at its responses, correct the receiver, and replay what was dead-lettered.";
+                    self.add(cause, &format!("/webhooks/{id}"), text, next, true);
+                }
+                Some(("event", error)) => {
+                    let text = format!(
+                        "{failed} of {events} events failed in the last {RECENT} minutes with {error}."
+                    );
+                    self.add(cause, "/find", text, after_event_error(error), *failed >= FAILURES);
+                }
+                Some(("response", code)) => drop(responses.insert(code, *failed)),
+                _ => {}
+            }
+        }
+        let count: i64 = responses.values().sum();
+        if count > 0 {
+            let status = if responses.contains_key("internal_error") { "500 or 503" } else { "503" };
+            let codes: Vec<String> =
+                responses.iter().map(|(code, count)| format!("{code} ({count})")).collect();
+            let codes = codes.join(", ");
+            let text = format!("{count} requests got {status} in the last {RECENT} minutes: {codes}.");
+            let next = "Their senders must repeat them. If it goes on, tell the operator.";
+            self.add("responses", "/find", text, next, count >= FAILURES);
+        }
+    }
+
+    /// Requests that were refused, by key with the most frequent reason. Of a busy key not all refusals are recorded.
+    fn check_refusals(&mut self, refusals: &[RefusalCause]) {
+        let recorded: i64 = refusals.iter().map(|one| one.requests).sum();
+        let refused = recent(&self.hour, |minute| minute.refused).max(recorded);
+        let all = refused + recent(&self.hour, |minute| minute.accepted);
+        let share = format!("{refused} of {all} requests were refused in the last {RECENT} minutes.");
+        let next = "Tell the partner the reason, which the response does not say. \"Check the signature\" finds mistakes in it.";
+        if refused > 0 && refusals.is_empty() {
+            self.add("refused", "/refusals", share.clone(), next, refused >= FAILURES);
+        }
+        let at_least = if recorded < refused { "at least " } else { "" };
+        let mut keys: Vec<&str> = Vec::new();
+        for RefusalCause { key_prefix, reason, detail, .. } in refusals {
+            if keys.contains(&key_prefix.as_str()) || keys.len() >= KEYS_MAX {
+                continue;
+            }
+            keys.push(key_prefix);
+            let of_key: i64 =
+                refusals.iter().filter(|one| one.key_prefix == *key_prefix).map(|one| one.requests).sum();
+            let detail = detail.as_ref().map_or_else(String::new, |detail| format!(" ({detail})"));
+            let text = format!(
+                "Requests with the key {key_prefix} are refused: {at_least}{of_key}, mostly for the reason {reason}{detail}. With all keys, {share}"
+            );
+            self.add(&format!("refused:{key_prefix}"), "/refusals", text, next, of_key >= FAILURES);
+        }
+    }
+
+    /// Keys, and old secrets that are still in use, that end soon.
+    fn check_ends(&mut self, now: DateTime<Utc>) {
+        let parsed = |text: &Option<String>| text.as_ref()?.parse::<DateTime<Utc>>().ok();
+        let is_within = |at: Option<DateTime<Utc>>, most| at.is_some_and(|at| at > now && at - now <= most);
+        let mut found = Vec::new();
+        for Key { prefix, expires_at, secrets, .. } in &self.keys {
+            let page = format!("/keys/{prefix}");
+            if let Some(at) = expires_at.as_ref().filter(|_| is_within(parsed(expires_at), KEY_ENDS)) {
+                let text = format!("The key {prefix} expires at {at}.");
+                found.push((
+                    format!("expires:{prefix}"),
+                    page.clone(),
+                    text,
+                    "Create another key for its user before.",
+                ));
+            }
+            for secret in secrets.iter().filter(|secret| !secret.current) {
+                let is_used = parsed(&secret.last_used_at).is_some_and(|at| now - at <= USED_LATELY);
+                if let Some(at) = secret
+                    .valid_until
+                    .as_ref()
+                    .filter(|_| is_used && is_within(parsed(&secret.valid_until), SECRET_ENDS))
+                {
+                    let text = format!("The old secret of the key {prefix} ends at {at} and is still used.");
+                    found.push((
+                        format!("secret:{prefix}"),
+                        page.clone(),
+                        text,
+                        "Its user must change to the new secret before.",
+                    ));
+                }
+            }
+        }
+        for (cause, page, text, next) in found {
+            self.add(&cause, &page, text, next, true);
+        }
+    }
+}
+
+/// What to do about failed events, by their error.
+fn after_event_error(error: &str) -> &'static str {
+    match error {
+        "insufficient_scope" => "Give the key the scope credit:write, and let the partner resend them.",
+        "contact_not_found" => "The partner must send contact.identified first, and resend them.",
+        "booking_not_found" => {
+            "The partner must send the booking first, or correct bookingRef, and resend them."
+        }
+        "contact_erased" => "The partner must erase the person as well, and not resend them.",
+        "internal_error" => "Tell the operator. The partner must resend them later.",
+        _ => "The partner must correct and resend them; the response to each names its place.",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::{RequestCounts, SecretUse};
+
+    const NOW: &str = "2026-05-01T10:30:00Z";
+
+    fn key() -> Key {
+        let secret = |current, valid_until: Option<&str>| SecretUse {
+            current,
+            last_used_at: Some("2026-05-01T10:00:00Z".to_owned()),
+            valid_until: valid_until.map(str::to_owned),
+            safe_to_revoke: false,
+        };
+        Key {
+            prefix: "ck_1".to_owned(),
+            name: "Website".to_owned(),
+            scopes: Vec::new(),
+            origin: None,
+            created_at: NOW.to_owned(),
+            expires_at: Some("2026-05-09T10:30:00Z".to_owned()),
+            revoked_at: None,
+            last_used_at: None,
+            safe_to_revoke: false,
+            requests_last_day: RequestCounts { accepted: 0, refused: 0 },
+            secrets: vec![secret(true, None), secret(false, Some("2026-05-02T10:30:00Z"))],
+        }
+    }
+
+    fn healthy() -> AgencyOverview {
+        let subscription = |id, state| Subscription {
+            id: Uuid::from_u128(id),
+            url: format!("https://{id}.example"),
+            key: None,
+            events: None,
+            state,
+            created_at: NOW.parse().unwrap(),
+        };
+        AgencyOverview {
+            attention: Vec::new(),
+            hour: vec![
+                ActivityMinute { accepted: 5, applied: 9, failed: 1, ..ActivityMinute::default() };
+                60
+            ],
+            keys: vec![key()],
+            subscriptions: vec![
+                subscription(1, SubscriptionState::Active),
+                subscription(2, SubscriptionState::Removed),
+            ],
+            usage: Usage { month: "2026-05".to_owned(), writes: 1, quota: Some(2) },
+            dead: 0,
+            has_more_dead: false,
+        }
+    }
+
+    fn failed(cause: &str, failed: i64) -> FailureCause {
+        FailureCause {
+            cause: cause.to_owned(),
+            failed,
+            succeeded: 1,
+            last_error: Some("status 500".to_owned()),
+        }
+    }
+
+    /// The texts of what is found, and whether they are mailed.
+    fn found(
+        change: impl FnOnce(&mut AgencyOverview),
+        failures: &[FailureCause],
+        refusals: &[RefusalCause],
+    ) -> Vec<(String, bool)> {
+        let mut overview = healthy();
+        change(&mut overview);
+        overview.find_attention(failures, refusals, NOW.parse().unwrap());
+        overview.attention.into_iter().map(|one| (one.text, one.is_mailed)).collect()
+    }
+
+    #[test]
+    fn nothing_needs_attention_while_everything_works() {
+        let receiver = |id| format!("receiver:{}", Uuid::from_u128(id));
+        assert_eq!(found(|_| {}, &[failed(&receiver(1), 4), failed(&receiver(2), 9)], &[]), []);
+    }
+
+    #[test]
+    fn failures_are_told_with_their_size() {
+        let receiver = format!("receiver:{}", Uuid::from_u128(1));
+        let causes = [
+            failed(&receiver, 5),
+            failed("event:x", 2),
+            failed("response:overloaded", 4),
+            failed("response:b", 1),
+        ];
+        let expected = [
+            (
+                "https://1.example fails: 5 of 6 attempts of the last 10 minutes, the last one with status 500.",
+                true,
+            ),
+            ("2 of 100 events failed in the last 10 minutes with x.", false),
+            ("5 requests got 503 in the last 10 minutes: b (1), overloaded (4).", true),
+        ];
+        assert_eq!(
+            found(|_| {}, &causes, &[]),
+            expected.map(|(text, is_mailed)| (text.to_owned(), is_mailed))
+        );
+    }
+
+    #[test]
+    fn refusals_are_told_by_key_with_the_most_frequent_reason() {
+        let cause = |key: &str, reason: &str, requests| RefusalCause {
+            key_prefix: key.to_owned(),
+            reason: reason.to_owned(),
+            detail: (reason == "stale").then(|| "t is old".to_owned()),
+            requests,
+        };
+        let refusals = [cause("ck_1", "stale", 5), cause("ck_1", "mismatch", 2), cause("ck_2", "scope", 1)];
+        let told = found(|overview| overview.hour[55].refused = 9, &[], &refusals);
+        let share = "With all keys, 9 of 59 requests were refused in the last 10 minutes.";
+        let expected = [
+            (
+                format!(
+                    "Requests with the key ck_1 are refused: at least 7, mostly for the reason stale (t is old). {share}"
+                ),
+                true,
+            ),
+            (
+                format!(
+                    "Requests with the key ck_2 are refused: at least 1, mostly for the reason scope. {share}"
+                ),
+                false,
+            ),
+        ];
+        assert_eq!(told, expected);
+        let told = found(|overview| overview.hour[55].refused = 1, &[], &[]);
+        assert_eq!(told[0].0, "1 of 51 requests were refused in the last 10 minutes.");
+    }
+
+    #[test]
+    fn what_ends_soon_and_what_stands_still_is_told() {
+        let only = |change: fn(&mut AgencyOverview)| found(change, &[], &[])[0].0.clone();
+        let soon = || Some("2026-05-01T20:00:00Z".to_owned());
+        assert!(
+            only(|one| one.keys[0].expires_at = Some("2026-05-08T10:00:00Z".to_owned()))
+                .contains("ck_1 expires")
+        );
+        let told = found(|one| one.keys[0].secrets[1].valid_until = soon(), &[], &[]);
+        assert!(told[0].0.contains("old secret of the key ck_1"), "{told:?}");
+        let unused = |one: &mut AgencyOverview| {
+            one.keys[0].secrets[1].valid_until = soon();
+            one.keys[0].secrets[1].last_used_at = None;
+        };
+        assert_eq!(found(unused, &[], &[]), []);
+        assert!(only(|one| one.keys.clear()).contains("no active key"));
+        assert!(only(|one| one.usage.writes = 2).contains("quota is used up"));
+        assert!(only(|one| one.dead = 1).contains("1 deliveries were dead-lettered"));
+        assert!(
+            only(|one| one.subscriptions[0].state = SubscriptionState::Paused)
+                .contains("1 subscriptions are paused")
+        );
+    }
+}

@@ -1,0 +1,158 @@
+//! What the overviews need beside counts: failures by cause, refusals by key, programs that run, and what agencies were told by mail.
+
+use super::{all, exactly_one, execute, read_row};
+use crate::Result;
+use chrono::{DateTime, Utc};
+use common::model::TenantId;
+use tokio_postgres::{Client, Row};
+use uuid::Uuid;
+
+/// What failed for one cause.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FailureCause {
+    /// Kind and name, such as `event:contact_not_found`.
+    pub(crate) cause: String,
+    pub(crate) failed: i64,
+    pub(crate) succeeded: i64,
+    pub(crate) last_error: Option<String>,
+}
+
+/// Recorded requests of a key that were refused for one reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RefusalCause {
+    pub(crate) key_prefix: String,
+    pub(crate) reason: String,
+    pub(crate) detail: Option<String>,
+    pub(crate) requests: i64,
+}
+
+/// Which programs work with the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RunningPrograms {
+    pub(crate) ingest: bool,
+    pub(crate) worker: bool,
+    /// Slots that dispatchers hold.
+    pub(crate) slots: i64,
+}
+
+/// An agency that gets mails about what needs its attention.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MailRecipient {
+    /// The tenant.
+    pub tenant: TenantId,
+    /// Its slug.
+    pub slug: String,
+    /// Its address.
+    pub email: String,
+}
+
+/// Something that an agency is to be told by mail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttentionNews {
+    /// The cause, as in [`Attention`](crate::overview::Attention).
+    pub cause: String,
+    /// What is wrong, or was wrong at the last mail.
+    pub text: String,
+    /// Whether it has recovered.
+    pub has_recovered: bool,
+}
+
+common::statements! {
+    const FAILURES = "-- failure_minutes.since
+    SELECT f.cause, sum(f.failed)::bigint AS failed, sum(f.succeeded)::bigint AS succeeded,
+           (array_agg(f.last_error ORDER BY f.minute DESC) FILTER (WHERE f.last_error IS NOT NULL))[1] AS last_error
+    FROM failure_minutes f WHERE f.tenant_id = $1 AND f.minute >= $2
+    GROUP BY f.cause HAVING sum(f.failed) > 0 ORDER BY failed DESC, f.cause";
+
+    const REFUSALS = "-- refused_requests.since
+    SELECT r.key_prefix, r.reason, max(r.detail) AS detail, count(*) AS requests
+    FROM (SELECT key_prefix, reason, detail FROM refused_requests r
+          WHERE r.tenant_id = $1 AND r.request_id >= $2 AND r.status < 500 ORDER BY r.request_id DESC LIMIT 2000) AS r
+    GROUP BY r.key_prefix, r.reason ORDER BY requests DESC, r.key_prefix, r.reason";
+
+    /// The names of sessions are those that ingest and the worker have past a connection pooler.
+    const RUNNING = "-- programs.running
+    SELECT EXISTS (SELECT FROM pg_stat_activity
+                   WHERE datname = current_database() AND application_name LIKE 'ingest%') AS ingest,
+           EXISTS (SELECT FROM pg_stat_activity
+                   WHERE datname = current_database() AND application_name = 'worker') AS worker,
+           (SELECT count(*) FROM dispatcher_slots
+            WHERE leased_until BETWEEN now() - interval '10 s' AND now() + interval '10 s') AS slots";
+
+    const RECIPIENTS = "-- tenants.attention_emails
+    SELECT tenant_id, slug, attention_email FROM tenants
+    WHERE tenant_id > $1 AND attention_email IS NOT NULL ORDER BY tenant_id LIMIT $2";
+
+    /// Claims what `$2` has, if `$4` says so, and the last mail did not say; and what the last mail said and `$2` has not: of each
+    /// cause at most once an hour. A claim that is not confirmed ends after a minute.
+    const CLAIM = "-- attention_mails.claim
+    WITH begun AS (
+        INSERT INTO attention_mails AS m (tenant_id, cause, text, claimed_until)
+        SELECT $1, new.cause, new.text, now() + interval '1 minute'
+        FROM unnest($2::text[], $3::text[], $4::boolean[]) AS new (cause, text, is_mailed)
+        WHERE new.is_mailed ORDER BY new.cause
+        ON CONFLICT (tenant_id, cause) DO UPDATE SET text = excluded.text, claimed_until = excluded.claimed_until
+        WHERE NOT m.is_open AND m.told_at <= now() - interval '1 hour' AND m.claimed_until <= now()
+        RETURNING m.cause, m.text, false AS has_recovered
+    ), recovered AS (
+        UPDATE attention_mails m SET claimed_until = now() + interval '1 minute'
+        WHERE m.tenant_id = $1 AND m.is_open AND m.cause <> ALL($2)
+          AND m.told_at <= now() - interval '1 hour' AND m.claimed_until <= now()
+        RETURNING m.cause, m.text, true AS has_recovered
+    ), forgotten AS (
+        DELETE FROM attention_mails m
+        WHERE m.tenant_id = $1 AND NOT m.is_open AND m.cause <> ALL($2)
+          AND m.told_at <= now() - interval '1 hour' AND m.claimed_until <= now()
+    )
+    SELECT cause, text, has_recovered FROM begun UNION ALL SELECT cause, text, has_recovered FROM recovered";
+
+    const CONFIRM = "-- attention_mails.confirm
+    UPDATE attention_mails SET is_open = NOT is_open, told_at = now(), claimed_until = now()
+    WHERE tenant_id = $1 AND cause = ANY($2)";
+}
+
+/// What failed since a time of a tenant, or of all of them for the nil UUID; what failed most comes first.
+pub(crate) async fn failures(
+    client: &Client,
+    tenant: Uuid,
+    since: DateTime<Utc>,
+) -> Result<Vec<FailureCause>> {
+    let read = |row: &Row| Ok(read_row!(row => FailureCause { cause, failed, succeeded, last_error }));
+    all(client, FAILURES, &[&tenant, &since], read).await
+}
+
+/// The recorded refusals from a request id on, at most 2,000; the most frequent reason comes first.
+pub(crate) async fn refusals(client: &Client, tenant: TenantId, first: Uuid) -> Result<Vec<RefusalCause>> {
+    let read = |row: &Row| Ok(read_row!(row => RefusalCause { key_prefix, reason, detail, requests }));
+    all(client, REFUSALS, &[&tenant.0, &first], read).await
+}
+
+pub(crate) async fn running_programs(client: &Client) -> Result<RunningPrograms> {
+    let row = exactly_one(client, RUNNING, &[]).await?;
+    Ok(read_row!(row => RunningPrograms { ingest, worker, slots }))
+}
+
+/// The first `limit` agencies with an address after a tenant.
+pub async fn mail_recipients(client: &Client, after: Uuid, limit: i64) -> Result<Vec<MailRecipient>> {
+    let read = |row: &Row| {
+        Ok(
+            read_row!(row => MailRecipient { tenant = "tenant_id" as TenantId, slug, email = "attention_email" }),
+        )
+    };
+    all(client, RECIPIENTS, &[&after, &limit], read).await
+}
+
+/// Claims what is to be told of these causes, each with its text and whether it is mailed, and of those that are not among them any
+/// more.
+pub(crate) async fn claim(
+    client: &Client,
+    tenant: TenantId,
+    (causes, texts, are_mailed): (&[&str], &[String], &[bool]),
+) -> Result<Vec<AttentionNews>> {
+    let read = |row: &Row| Ok(read_row!(row => AttentionNews { cause, text, has_recovered }));
+    all(client, CLAIM, &[&tenant.0, &causes, &texts, &are_mailed], read).await
+}
+
+pub(crate) async fn confirm(client: &Client, tenant: TenantId, causes: &[&str]) -> Result<u64> {
+    execute(client, CONFIRM, &[&tenant.0, &causes]).await
+}
