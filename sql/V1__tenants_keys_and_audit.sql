@@ -16,6 +16,7 @@ CREATE TABLE tenants (
     monthly_quota     bigint      CHECK (monthly_quota >= 0),
     reads_per_second  integer     NOT NULL DEFAULT 100 CHECK (reads_per_second > 0),
     last_erasure_at   timestamptz,
+    attention_email   text,
     created_at        timestamptz NOT NULL
 );
 COMMENT ON TABLE  tenants IS 'The tenants: travel agencies.';
@@ -30,6 +31,8 @@ COMMENT ON COLUMN tenants.monthly_quota IS 'Records writes allowed in a calendar
 COMMENT ON COLUMN tenants.reads_per_second IS 'Records reads allowed per second and key (D23).';
 COMMENT ON COLUMN tenants.last_erasure_at IS
     'When a person of the tenant was erased last: events that occurred later need no look-up in erased_identities. Null if nobody was.';
+COMMENT ON COLUMN tenants.attention_email IS
+    'Address of the agency that gets mails about what needs attention and what has recovered, lower case; null for no mails.';
 COMMENT ON COLUMN tenants.created_at IS 'When the operator created the tenant.';
 
 CREATE TABLE members (

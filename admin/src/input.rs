@@ -177,6 +177,34 @@ impl<'de> Deserialize<'de> for MonthlyQuota {
     }
 }
 
+/// The address that gets mails about what needs the agency's attention; `None` for no mails. As text an email or `none`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct AttentionEmail(Option<MemberEmail>);
+
+impl AttentionEmail {
+    /// Lower case.
+    pub fn address(&self) -> Option<&str> {
+        self.0.as_ref().map(MemberEmail::as_str)
+    }
+}
+
+impl FromStr for AttentionEmail {
+    type Err = AdminError;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if text == "none" { Ok(Self(None)) } else { MemberEmail::parse(text).map(|email| Self(Some(email))) }
+    }
+}
+
+impl TryFrom<String> for AttentionEmail {
+    type Error = AdminError;
+
+    fn try_from(text: String) -> Result<Self> {
+        text.parse()
+    }
+}
+
 /// A duration as text, such as `30d`, for `#[serde(deserialize_with)]`.
 pub(crate) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?;

@@ -133,7 +133,9 @@ impl AgencyOverview {
                     );
                     self.add(cause, "/find", text, after_event_error(error), *failed >= FAILURES);
                 }
-                Some(("response", code)) => drop(responses.insert(code, *failed)),
+                Some(("response", code)) => {
+                    responses.insert(code, *failed);
+                }
                 _ => {}
             }
         }
@@ -179,7 +181,8 @@ impl AgencyOverview {
     /// Keys, and old secrets that are still in use, that end soon.
     fn check_ends(&mut self, now: DateTime<Utc>) {
         let parsed = |text: &Option<String>| text.as_ref()?.parse::<DateTime<Utc>>().ok();
-        let is_within = |at: Option<DateTime<Utc>>, most| at.is_some_and(|at| at > now && at - now <= most);
+        let is_within =
+            |at: Option<DateTime<Utc>>, most: TimeDelta| at.is_some_and(|at| at > now && at - now <= most);
         let mut found = Vec::new();
         for Key { prefix, expires_at, secrets, .. } in &self.keys {
             let page = format!("/keys/{prefix}");

@@ -2,7 +2,7 @@
 
 use super::{all, execute, one, read_row};
 use crate::Result;
-use crate::input::{EnquiryPrefix, MemberEmail, MonthlyQuota, Name, TenantSlug};
+use crate::input::{AttentionEmail, EnquiryPrefix, MemberEmail, MonthlyQuota, Name, TenantSlug};
 use chrono::{DateTime, Utc};
 use common::clock;
 use common::model::TenantId;
@@ -30,7 +30,7 @@ pub struct NewTenant {
 }
 
 /// The settings of a tenant to be changed; `None` leaves a setting as it is.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TenantChanges {
     /// Whether Traveller Discovery is on.
@@ -39,6 +39,8 @@ pub struct TenantChanges {
     pub monthly_quota: Option<MonthlyQuota>,
     /// Records reads allowed per second and key, at least 1.
     pub reads_per_second: Option<i32>,
+    /// Who gets mails about what needs attention.
+    pub attention_email: Option<AttentionEmail>,
 }
 
 /// A tenant with its settings.
@@ -59,6 +61,8 @@ pub struct Tenant {
     pub monthly_quota: Option<i64>,
     /// Records reads allowed per second and key.
     pub reads_per_second: i32,
+    /// Who gets mails about what needs attention; null for nobody.
+    pub attention_email: Option<String>,
     /// When it was created.
     #[serde(serialize_with = "clock::serialize")]
     pub created_at: DateTime<Utc>,
@@ -80,20 +84,30 @@ common::statements! {
     INSERT INTO tenants (tenant_id, slug, name, enquiry_prefix, discovery_enabled, monthly_quota, reads_per_second, created_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
 
+    /// Another address is to be told anew what needs attention.
     const SET = "-- tenants.set
+    WITH readdressed AS MATERIALIZED (
+        SELECT tenant_id FROM tenants WHERE slug = $1 AND $6 AND attention_email IS DISTINCT FROM $7
+    ), forgotten AS (
+        DELETE FROM attention_mails WHERE tenant_id = (SELECT tenant_id FROM readdressed)
+    )
     UPDATE tenants SET
         discovery_enabled = COALESCE($2, discovery_enabled),
         monthly_quota = CASE WHEN $3 THEN $4 ELSE monthly_quota END,
-        reads_per_second = COALESCE($5, reads_per_second)
+        reads_per_second = COALESCE($5, reads_per_second),
+        attention_email = CASE WHEN $6 THEN $7 ELSE attention_email END
     WHERE slug = $1
-    RETURNING tenant_id, slug, name, enquiry_prefix, discovery_enabled, monthly_quota, reads_per_second, created_at";
+    RETURNING tenant_id, slug, name, enquiry_prefix, discovery_enabled, monthly_quota, reads_per_second, attention_email,
+        created_at";
 
     const LIST = "-- tenants.list
-    SELECT tenant_id, slug, name, enquiry_prefix, discovery_enabled, monthly_quota, reads_per_second, created_at
+    SELECT tenant_id, slug, name, enquiry_prefix, discovery_enabled, monthly_quota, reads_per_second, attention_email,
+        created_at
     FROM tenants ORDER BY tenant_id";
 
     const SETTINGS = "-- tenants.settings
-    SELECT tenant_id, slug, name, enquiry_prefix, discovery_enabled, monthly_quota, reads_per_second, created_at
+    SELECT tenant_id, slug, name, enquiry_prefix, discovery_enabled, monthly_quota, reads_per_second, attention_email,
+        created_at
     FROM tenants WHERE slug = $1";
 
     const FIND = "-- tenants.find
@@ -124,9 +138,13 @@ pub(crate) async fn create(tx: &Transaction<'_>, id: TenantId, new: &NewTenant) 
 }
 
 pub(crate) async fn set(tx: &Transaction<'_>, slug: &str, changes: &TenantChanges) -> Result<Option<Tenant>> {
-    let TenantChanges { discovery, monthly_quota, reads_per_second } = changes;
+    let TenantChanges { discovery, monthly_quota, reads_per_second, attention_email } = changes;
     let quota = monthly_quota.and_then(MonthlyQuota::limit);
-    one(tx, SET, &[&slug, discovery, &monthly_quota.is_some(), &quota, reads_per_second], tenant).await
+    let (has_email, email) =
+        (attention_email.is_some(), attention_email.as_ref().and_then(AttentionEmail::address));
+    let parameters: super::Parameters<'_> =
+        &[&slug, discovery, &monthly_quota.is_some(), &quota, reads_per_second, &has_email, &email];
+    one(tx, SET, parameters, tenant).await
 }
 
 pub(crate) async fn list(client: &Client) -> Result<Vec<Tenant>> {
@@ -144,7 +162,7 @@ pub(crate) async fn find(on: &impl GenericClient, slug: &str) -> Result<Option<T
 fn tenant(row: &Row) -> Result<Tenant> {
     Ok(read_row!(row => Tenant {
         id = "tenant_id" as TenantId, slug, name, enquiry_prefix, discovery = "discovery_enabled",
-        monthly_quota, reads_per_second, created_at
+        monthly_quota, reads_per_second, attention_email, created_at
     }))
 }
 

@@ -32,6 +32,15 @@ async fn administrators_manage_members_and_discovery_and_operators_the_limits() 
     }
     assert_eq!(admin.post(&format!("{AGENCY}/settings"), &[("discovery", "maybe")]).await.status, 400);
 
+    let address = [("discovery", "false"), ("attention-email", "Ops@example.com")];
+    admin.change(&format!("{AGENCY}/settings"), &address).await;
+    let page = admin.page(&format!("{AGENCY}/settings")).await;
+    assert!(page.contains("value=\"ops@example.com\"") && page.contains("no mails are sent"), "{page}");
+    assert!(!viewer.page(&format!("{AGENCY}/settings")).await.contains("ops@example.com"));
+    let wrong = [("discovery", "false"), ("attention-email", "nobody")];
+    let faults = admin.post(&format!("{AGENCY}/settings"), &wrong).await;
+    assert!(faults.status == 422 && body(&faults).contains("must be an email address"), "{}", body(&faults));
+
     let limits = format!("{AGENCY}/limits");
     assert_eq!(admin.post(&limits, &[("quota", "5"), ("reads", "7")]).await.status, 403);
     operator.change(&limits, &[("quota", "5"), ("reads", "7")]).await;

@@ -8,6 +8,7 @@ mod forms;
 mod hostile;
 pub(crate) mod identity_provider;
 mod keys;
+mod mails;
 mod openid_connect;
 mod overview;
 mod provider_answers;

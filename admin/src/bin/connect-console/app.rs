@@ -7,11 +7,12 @@ use crate::proxy::Proxy;
 use crate::sign_in_limit::SignInLimit;
 use crate::under_way::{Places, UnderWay};
 use admin::console::GroupRoles;
+use admin::overview::ServerStates;
 use common::broker::OperatorConnection;
 use common::egress::EgressSettings;
 use common::sealed::MasterKeys;
 use common::settings::{BrokerSettings, ConsoleUrl, TenantBounds};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
@@ -46,6 +47,10 @@ pub(crate) struct App {
     /// Sign-ins by the name that the provider or the proxy verified.
     pub(crate) verified_sign_ins: SignInLimit,
     pub(crate) broker: ConsoleBroker,
+    /// Whether a mail server is set.
+    pub(crate) sends_mails: bool,
+    /// What was seen last, so that no page waits for a server that does not respond.
+    pub(crate) servers: Mutex<ServerStates>,
 }
 
 /// How operations connect to the broker.
@@ -70,6 +75,15 @@ impl BrokerConnection<'_> {
 impl ConsoleBroker {
     pub(crate) const fn new(settings: BrokerSettings) -> Self {
         Self { settings, connections: Semaphore::const_new(BROKER_CONNECTIONS) }
+    }
+
+    /// Why no connection can be made; `None` if one can. Takes no place of the pages.
+    pub(crate) async fn fault(&self) -> Option<String> {
+        match OperatorConnection::open(&self.settings, "connect-console").await {
+            Ok(connection) => drop(timeout(BROKER_WAIT, connection.close()).await),
+            Err(error) => return Some(error.to_string()),
+        }
+        None
     }
 
     /// Connects to the broker, for the pages of queues.

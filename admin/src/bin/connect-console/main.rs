@@ -16,6 +16,7 @@ mod failure;
 mod fields;
 mod format;
 mod layout;
+mod mails;
 mod openid_connect;
 mod pages;
 mod proxy;

@@ -2,25 +2,30 @@
 
 use crate::app::{App, ConsoleBroker};
 use crate::database::ConsoleDatabase;
+use crate::mails::{Mails, OptionalMails};
 use crate::openid_connect::Provider;
 use crate::server::serve;
 use crate::settings::Settings;
 use crate::sign_in_limit::SignInLimit;
 use crate::sign_in_settings::SignInSettings;
 use crate::under_way::UnderWay;
+use admin::doctor;
 use common::egress::EgressSettings;
 use common::health::{self, Health};
 use common::http::{ConnectionTimes, ServerSettings, TrustedProxies};
 use common::periodic::ticks;
 use common::program::{ACCEPTING, Program, Service};
-use common::settings::{ConsoleSettings, Section, TenantBounds, Variable};
+use common::settings::{BrokerSettings, ConsoleSettings, DatabaseSettings, Section, TenantBounds, Variable};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpListener;
 
 /// How often readiness is checked, and the longest that the database may take to respond.
 const READINESS_INTERVAL: Duration = Duration::from_secs(1);
+/// How often the broker is looked at, and in how many of these looks once at certificates.
+const SERVERS_INTERVAL: Duration = Duration::from_secs(10);
+const CERTIFICATES_EVERY: u32 = 360;
 /// The readiness check of the database.
 const POSTGRES: &str = "postgres";
 
@@ -39,6 +44,7 @@ impl Program for Settings {
         SignInSettings::SECTIONS[0],
         SignInSettings::SECTIONS[1],
         SignInSettings::SECTIONS[2],
+        OptionalMails::VARIABLES,
     ];
     /// The address that cannot be bound, or the provider that cannot be used.
     type Error = io::Error;
@@ -54,10 +60,16 @@ impl Program for Settings {
         let provider = provider.map_err(io::Error::other)?;
         service.start_accepting();
         let Service { database, broker, master_keys, health, shutdown_timeout, shutdown, .. } = service;
+        let sends_mails = self.mails.is_some();
+        if let Some(settings) = self.mails {
+            tokio::spawn(Mails::new(settings, &database.url, url.clone()).send_regularly());
+        }
         let app = Arc::new(App {
             database: Arc::new(ConsoleDatabase::new(&database.url)),
             url,
-            broker: ConsoleBroker::new(broker),
+            broker: ConsoleBroker::new(broker.clone()),
+            sends_mails,
+            servers: Mutex::default(),
             master_keys,
             egress: self.egress,
             bounds: self.bounds,
@@ -73,12 +85,27 @@ impl Program for Settings {
             verified_sign_ins: SignInLimit::default(),
         });
         tokio::spawn(watch_readiness(Arc::clone(&app), health));
+        tokio::spawn(watch_servers(Arc::clone(&app), database, broker));
         tracing::info!(addr = %bound, url = %app.url, "listening for console requests");
         let mut server = ServerSettings::small(shutdown_timeout);
         server.limits.times = self.times;
         server.proxies = self.trusted_proxies.networks();
         serve(listener, app, (server, self.trusted_proxies), &shutdown).await;
         Ok(())
+    }
+}
+
+/// Looks at the broker regularly, and sometimes at certificates, for the overview of operators.
+async fn watch_servers(app: Arc<App>, database: DatabaseSettings, broker: BrokerSettings) {
+    let mut ticks = ticks(SERVERS_INTERVAL);
+    for look in 0_u32.. {
+        ticks.tick().await;
+        let fault = app.broker.fault().await;
+        app.servers.lock().unwrap_or_else(PoisonError::into_inner).broker = fault;
+        if look.is_multiple_of(CERTIFICATES_EVERY) {
+            let certificates = doctor::certificates(&database, &broker).await;
+            app.servers.lock().unwrap_or_else(PoisonError::into_inner).certificates = certificates;
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The settings of connect-console beside those of every service.
 
+use crate::mails::{MailSettings, OptionalMails};
 use crate::sign_in_settings::SignInSettings;
 use common::egress::EgressSettings;
 use common::http::{ConnectionTimes, TrustedProxies};
@@ -16,6 +17,7 @@ pub(crate) struct Settings {
     pub(crate) times: ConnectionTimes,
     pub(crate) trusted_proxies: TrustedProxies,
     pub(crate) sign_in: SignInSettings,
+    pub(crate) mails: Option<MailSettings>,
     /// Base URL of the API, for the samples.
     pub(crate) api_url: String,
 }
@@ -42,6 +44,7 @@ impl Section for Settings {
             times: ConnectionTimes::from_env(env)?,
             trusted_proxies: TrustedProxies::from_env(env)?,
             sign_in: SignInSettings::from_env(env)?,
+            mails: OptionalMails::from_env(env)?.0,
             api_url: api_url.to_owned(),
         })
     }

@@ -4,7 +4,7 @@ use crate::arguments::TenantArgs;
 use crate::context::Context;
 use crate::output::show;
 use admin::Result;
-use admin::input::{EnquiryPrefix, MonthlyQuota, Name, TenantSlug};
+use admin::input::{AttentionEmail, EnquiryPrefix, MonthlyQuota, Name, TenantSlug};
 use admin::tenants::{self, CreatedTenant, NewTenant, Tenant, TenantChanges};
 use clap::{Args, Subcommand};
 
@@ -78,6 +78,9 @@ pub(crate) struct Changes {
         value_parser = clap::value_parser!(i32).range(1..)
     )]
     pub(crate) reads_per_second: Option<i32>,
+    /// Who gets mails about what needs the agency's attention, if the console has a mail server
+    #[arg(long, value_name = "EMAIL|none")]
+    pub(crate) attention_email: Option<AttentionEmail>,
 }
 
 pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Result<()> {
@@ -87,8 +90,8 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
             output.print_one(&tenants::create(database, actor, &new_tenant(&create)?).await?)
         }
         Command::Set(set) => {
-            let Changes { discovery, monthly_quota, reads_per_second } = set.changes;
-            let changes = TenantChanges { discovery, monthly_quota, reads_per_second };
+            let Changes { discovery, monthly_quota, reads_per_second, attention_email } = set.changes;
+            let changes = TenantChanges { discovery, monthly_quota, reads_per_second, attention_email };
             output.print_one(&tenants::change(database, actor, &set.tenant.slug, &changes).await?)
         }
         Command::List => output.print_list(&tenants::list(database).await?),
@@ -108,6 +111,6 @@ fn new_tenant(create: &Create) -> Result<NewTenant> {
 
 show!(Tenant, tenant: "Slug" tenant.slug, "Name" tenant.name, "Enquiry prefix" tenant.enquiry_prefix,
     "Discovery" if tenant.discovery { "on" } else { "off" }, "Monthly quota" tenant.monthly_quota,
-    "Reads/s" tenant.reads_per_second, "Created at" tenant.created_at, "Id" tenant.id);
+    "Reads/s" tenant.reads_per_second, "Mails to" tenant.attention_email, "Created at" tenant.created_at, "Id" tenant.id);
 
 show!(CreatedTenant, created: "Slug" created.slug, "Id" created.id);

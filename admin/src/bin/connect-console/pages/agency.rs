@@ -31,14 +31,21 @@ async fn with_faults(view: View<'_>, faults: &Faults) -> Result<Response, Failur
             dt { "Read limit" } dd { (tenant.reads_per_second) " reads per second and key" }
             dt { "Created" } dd { (time(tenant.created_at)) }
         }
-        @if view.may(Role::Admin) { (settings_form(&view, tenant)) }
+        @if view.may(Role::Admin) { (settings_form(&view, tenant, faults)) }
         @if view.may(Role::Operator) { (limits_form(&view, tenant, faults)) }
     };
     Ok(layout::page_with(&view, faults.status(), "Agency", &content))
 }
 
-fn settings_form(view: &View<'_>, tenant: &Tenant) -> Markup {
+fn settings_form(view: &View<'_>, tenant: &Tenant, faults: &Faults) -> Markup {
     let chosen = if tenant.discovery { "true" } else { "false" };
+    let stored = tenant.attention_email.as_deref().unwrap_or_default();
+    let email = Some(faults.value("attention-email")).filter(|typed| !typed.is_empty()).unwrap_or(stored);
+    let hint = if view.app.sends_mails {
+        "Gets a mail about what needs attention on the overview, and when it has recovered: at most one an hour for each cause. Leave it empty for no mails."
+    } else {
+        "Is to get mails about what needs attention. The operator has set no mail server, so no mails are sent."
+    };
     html! {
         h2 { "Settings" }
         form method="post" action=(view.tenant_path("/settings")) {
@@ -47,6 +54,7 @@ fn settings_form(view: &View<'_>, tenant: &Tenant) -> Markup {
                 Field { name: "discovery", label: "Traveller Discovery", hint: "If it is off, discovery events still update contacts and enquiries, but no discovery is stored." },
                 &DISCOVERY, chosen, &Faults::none()
             ))
+            (input(Field { name: "attention-email", label: "Email for what needs attention", hint }, "email", email, faults))
             button { "Save" }
         }
     }
@@ -79,7 +87,16 @@ pub(crate) async fn set_settings(change: Change<'_>) -> Result<Response, Failure
     // The page offers a list, so another value was not chosen there.
     let discovery = change.form().get("discovery").parse().ok();
     let discovery = discovery.ok_or(Failure::BadRequest("discovery must be true or false"))?;
-    save(change, TenantChanges { discovery: Some(discovery), ..TenantChanges::default() }).await
+    let mut faults = Faults::of_form(change.form());
+    let email =
+        faults.parse("attention-email", |typed| if typed.is_empty() { "none" } else { typed }.parse());
+    let Some(email) = email else { return with_faults(change.view(), &faults).await };
+    let changes = TenantChanges {
+        discovery: Some(discovery),
+        attention_email: Some(email),
+        ..TenantChanges::default()
+    };
+    save(change, changes).await
 }
 
 pub(crate) async fn set_limits(change: Change<'_>) -> Result<Response, Failure> {
@@ -91,8 +108,11 @@ pub(crate) async fn set_limits(change: Change<'_>) -> Result<Response, Failure> 
     let (Some(quota), Some(reads)) = (quota, reads) else {
         return with_faults(change.view(), &faults).await;
     };
-    let changes =
-        TenantChanges { discovery: None, monthly_quota: Some(quota), reads_per_second: Some(reads) };
+    let changes = TenantChanges {
+        monthly_quota: Some(quota),
+        reads_per_second: Some(reads),
+        ..TenantChanges::default()
+    };
     save(change, changes).await
 }
 

@@ -1,0 +1,71 @@
+//! Mails about what needs attention.
+
+use super::ConsoleWorld;
+use tests::{
+    Behavior, MAX_WAIT, MailServer, Program, Receiver, World, event, eventually, until_equal, words,
+};
+
+/// Waits until the server has taken so many mails, and returns the last one.
+async fn until_mails(server: &MailServer, count: usize) -> String {
+    eventually(&format!("{count} mails"), MAX_WAIT, async || {
+        let mails = server.mails();
+        if mails.len() == count { Ok(mails[count - 1].clone()) } else { Err(format!("{mails:?}")) }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_agency_is_told_once_what_needs_attention_and_once_that_it_has_recovered() {
+    let server = MailServer::start();
+    let builder = World::with()
+        .dispatchers(1)
+        .set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true")
+        .set("CONNECT_WEBHOOK_BACKOFF_BASE", "60m")
+        .set("CONNECT_SMTP_URL", &server.url())
+        .set("CONNECT_SMTP_FROM", "Connect <connect@example.com>");
+    let console = ConsoleWorld::of(builder).await;
+    let (world, ctl) = (&console.world, &console.world.connectctl);
+    let second = Program::console(world.settings()).await;
+    ctl.json(&words("member add --tenant acme --email m@example.com --name Mo")).await;
+    let receiver = Receiver::http();
+    receiver.respond_to_all(Behavior::status(500));
+    world.subscribe(&receiver.url("/hook")).await;
+    for _ in 0..5 {
+        world.accept(event("enquiry.submitted").email("ana@example.com").name("Ana")).await;
+    }
+    let viewer = console.viewer().await;
+    viewer.until_shown("/agencies/acme", &["fails: 5 of 5 attempts"]).await;
+
+    // A server that does not respond delays neither pages nor the mail that follows.
+    server.set_silent(true);
+    let set = ctl.json(&words("tenant set --tenant acme --attention-email Ops@Acme.example")).await;
+    assert_eq!(set["attentionEmail"], "ops@acme.example");
+    until_equal("a console waits for the server", true, async || server.connections() > 0).await;
+    viewer.page("/agencies/acme").await;
+    assert_eq!(server.mails(), Vec::<String>::new());
+    server.set_silent(false);
+    world.database.execute("UPDATE attention_mails SET claimed_until = now()").await;
+    let mail = until_mails(&server, 1).await;
+    let failing = format!("{} fails: 5 of 5 attempts of the last 10 minutes", receiver.url("/hook"));
+    let link = format!("http://{}/agencies/acme", console.http().address());
+    let other = format!("http://{}/agencies/acme", second.http().address());
+    assert!(mail.contains("To: ops@acme.example") && mail.contains("Subject: Connect: acme needs attention"));
+    assert!(mail.contains(&failing) && (mail.contains(&link) || mail.contains(&other)), "{mail}");
+    assert!(!mail.contains("ana@example.com") && !mail.contains("Ana"), "nothing of a person: {mail}");
+
+    // After a restart the receiver works again. Within the hour nothing is sent, and later that it has recovered.
+    drop(second);
+    let _restarted = Program::console(world.settings()).await;
+    world.database.execute("UPDATE failure_minutes SET minute = minute - interval '11 minutes'").await;
+    viewer.until_shown("/agencies/acme", &["Nothing needs attention."]).await;
+    world.database.execute("UPDATE attention_mails SET told_at = told_at - interval '1 hour'").await;
+    let mail = until_mails(&server, 2).await;
+    assert!(mail.contains("Subject: Connect: acme has recovered") && mail.contains(&failing), "{mail}");
+
+    // Who has no address any more is told nothing, and nothing is remembered for another one.
+    ctl.json(&words("tenant set --tenant acme --attention-email none")).await;
+    assert_eq!(world.database.count("SELECT count(*) FROM attention_mails").await, 0);
+    let audited = "SELECT count(*) FROM audit_records WHERE action = 'tenant.set'";
+    assert_eq!(world.database.count(audited).await, 2);
+    assert_eq!(server.mails().len(), 2);
+}
