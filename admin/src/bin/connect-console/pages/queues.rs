@@ -42,7 +42,7 @@ pub(crate) async fn list(context: Context<'_>) -> Result<Response, Failure> {
                 }
             }))
         }
-        p.soft { "The oldest message that waits was published then or later. Webhooks wait in the database; webhooks.dead has a notice for each one that was dead-lettered. A dash means that nothing waits or its age is unknown, that the queue does not exist, or that it has no dead-letter queue." }
+        p.soft { "The oldest message was published at that time or later. A dash means that nothing waits, or that there is no such queue. Webhooks wait in the database: webhooks.dead has a notice of each one that failed." }
     };
     Ok(layout::page(&context, "Queues", &content))
 }
