@@ -57,7 +57,11 @@ async fn every_alert_is_tested_firing_and_not_firing_and_links_its_runbook_secti
         assert_eq!(tested.get(name), Some(&(true, true)), "{name} fires and doesn't fire in a test");
         let annotation = |name: &str| rule["annotations"][name].as_str().unwrap_or_default();
         assert!(runbook.contains(&format!("\n### {name}\n")), "{name} has a section");
-        assert_eq!(annotation("runbook"), format!("ops/RUNBOOK.md#{}", name.to_lowercase()));
+        let link = format!(
+            r#"{{{{ or $externalLabels.connect_runbook "ops/RUNBOOK.md" }}}}#{}"#,
+            name.to_lowercase()
+        );
+        assert_eq!(annotation("runbook"), link);
         assert!(["critical", "warning"].map(Value::from).contains(&rule["labels"]["severity"]), "{rule}");
     }
     let orphans: Vec<&String> = tested.keys().filter(|name| !names.contains(name.as_str())).collect();
