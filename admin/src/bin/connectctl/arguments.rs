@@ -8,6 +8,7 @@ use admin::input::Rotation;
 use chrono::{DateTime, Utc};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap_complete::Shell;
 use common::egress::EgressSettings;
 use common::model::parse_instant;
 use common::settings::{
@@ -146,7 +147,29 @@ pub(crate) enum Command {
     Pressure(views::PressureArgs),
     /// Show the records writes of this month, and the quota
     Usage(views::UsageArgs),
+    /// List the settings that commands read from the environment
+    #[command(after_help = settings_help())]
+    Settings,
+    /// Print the completions of a shell
+    #[command(after_help = "Example:\n  connectctl completions bash > /etc/bash_completion.d/connectctl")]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
 }
+
+/// The commands by task, in the order of `--help`.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Install and check", &["migrate", "doctor", "roles", "settings", "completions"]),
+    ("Agencies and access", &["tenant", "member", "key", "company", "console", "usage"]),
+    ("Webhooks", &["subscription", "delivery", "replay"]),
+    ("Find out what happened", &["find", "refusals", "audit", "queue", "pressure"]),
+    (
+        "Records of an agency",
+        &["pipeline", "timeline", "inbox", "notifications", "discovery", "invoice", "advisor"],
+    ),
+    ("Data and secrets", &["client", "retention", "secrets"]),
+];
 
 /// The arguments that select a tenant.
 #[derive(Debug, Args)]
@@ -204,8 +227,25 @@ pub(crate) struct Limit {
 impl Arguments {
     /// Parses the arguments of the process. Exits if help was requested or the usage is wrong.
     pub(crate) fn from_process() -> Self {
-        let matches = Self::command().after_help(after_help()).get_matches();
+        let matches = Self::grouped().get_matches();
         Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
+    /// The command line, with its commands grouped by task in `--help`.
+    pub(crate) fn grouped() -> clap::Command {
+        let command = Self::command();
+        let line = |name: &&str| {
+            let about = command.find_subcommand(name).and_then(clap::Command::get_about);
+            format!("  {name:<14}{}\n", about.map(ToString::to_string).unwrap_or_default())
+        };
+        let group = |(title, names): &(&str, &[&str])| {
+            format!("{title}:\n{}\n", names.iter().map(line).collect::<String>())
+        };
+        let groups: String = GROUPS.iter().map(group).collect();
+        let template = format!(
+            "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}{{after-help}}"
+        );
+        command.help_template(template).after_help(EXAMPLES)
     }
 }
 
@@ -216,11 +256,13 @@ Examples:
   connectctl key create --tenant acme --name website --scopes events:ingest,leads:read
   connectctl pipeline --tenant acme --stage inquiry --json
 
+`connectctl help COMMAND` has more examples, `connectctl settings` the environment variables.
 Exit codes: 0 success, 1 refused or failed (standard error has one line with the reason), 2 wrong usage.
 ";
 
-fn after_help() -> String {
-    let mut text = format!("{EXAMPLES}\n{SETTINGS_NOTE}:\n");
+/// What the commands read from the environment.
+pub(crate) fn settings_help() -> String {
+    let mut text = format!("{SETTINGS_NOTE}:\n");
     let sections = [
         DatabaseSettings::VARIABLES,
         BrokerSettings::VARIABLES,

@@ -28,10 +28,11 @@ mod tenant;
 mod views;
 
 use admin::{AdminError, describe};
-use arguments::{Arguments, Command};
+use arguments::{Arguments, Command, settings_help};
 use common::model::text;
 use context::Context;
 use output::Output;
+use std::io::stdout;
 use std::process::ExitCode;
 
 #[tokio::main(flavor = "current_thread")]
@@ -80,6 +81,11 @@ async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Pipeline(args) => views::pipeline(args, &open().await?).await,
         Command::Pressure(args) => views::pressure(args, &open().await?).await,
         Command::Usage(args) => views::usage(args, &open().await?).await,
+        Command::Settings => Output::new(json).print_text(&settings_help()),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Arguments::grouped(), "connectctl", &mut stdout());
+            Ok(())
+        }
     };
     done.map(|()| ExitCode::SUCCESS)
 }

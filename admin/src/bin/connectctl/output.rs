@@ -14,6 +14,7 @@ use common::progress::Progress;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::io::{ErrorKind, Write as _, stdout};
+use terminal_size::{Width, terminal_size_of};
 use uuid::Uuid;
 
 /// Default limits of a list: rows of a table, and items of JSON.
@@ -106,7 +107,7 @@ impl Output {
 
     /// Prints one item, as a JSON object or as a table of one row.
     pub(crate) fn print_one<T: Show>(self, item: &T) -> anyhow::Result<()> {
-        if self.json { self.print_json(item) } else { print(&table(std::slice::from_ref(item))) }
+        if self.json { self.print_json(item) } else { print_fitting(std::slice::from_ref(item)) }
     }
 
     /// Prints a document as JSON: in one line, or indented for people.
@@ -117,18 +118,12 @@ impl Output {
 
     /// Prints several items, as a JSON array or as a table.
     pub(crate) fn print_list<T: Show>(self, items: &[T]) -> anyhow::Result<()> {
-        if self.json { self.print_json(&items) } else { print(&table(items)) }
+        if self.json { self.print_json(&items) } else { print_fitting(items) }
     }
 
     /// Prints items whose texts are long and are not cut: a paragraph for each.
     pub(crate) fn print_long_list<T: Show>(self, items: &[T]) -> anyhow::Result<()> {
-        let paragraph = |item: &T| {
-            let cells = item.cells().into_iter().zip(T::COLUMNS);
-            let lines = cells
-                .map(|(cell, column)| format!("{column:<8} {}", text::escaped(&cell.unwrap_or_default())));
-            lines.collect::<Vec<_>>().join("\n")
-        };
-        print(&items.iter().map(paragraph).collect::<Vec<_>>().join("\n\n"))
+        print(&paragraphs(items))
     }
 
     /// Prints a value as JSON, for a command that prints something else without `--json`.
@@ -237,6 +232,30 @@ fn print_raw(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// Prints a table, or a paragraph for each item if the terminal is narrower.
+fn print_fitting<T: Show>(items: &[T]) -> anyhow::Result<()> {
+    let width = terminal_size_of(stdout()).map(|(Width(columns), _)| usize::from(columns));
+    print(&fitting(items, width))
+}
+
+/// A table, or paragraphs if it has more than `width` columns.
+fn fitting<T: Show>(items: &[T], width: Option<usize>) -> String {
+    let table = table(items);
+    let fits = |width| table.lines().all(|line| line.chars().count() <= width);
+    if width.is_none_or(fits) { table } else { paragraphs(items) }
+}
+
+/// A paragraph for each item, with a line for each column.
+fn paragraphs<T: Show>(items: &[T]) -> String {
+    let longest = T::COLUMNS.iter().map(|column| column.len()).max().unwrap_or_default();
+    let line = |(cell, column): (Option<String>, &&str)| {
+        format!("{column:longest$}  {}", text::escaped(&cell.unwrap_or_else(|| "-".to_owned())))
+    };
+    let paragraph =
+        |item: &T| item.cells().into_iter().zip(T::COLUMNS).map(line).collect::<Vec<_>>().join("\n");
+    items.iter().map(paragraph).collect::<Vec<_>>().join("\n\n")
+}
+
 fn table<T: Show>(items: &[T]) -> String {
     let mut table = Table::new();
     table.load_style(ASCII_FULL_CONDENSED).set_header(T::COLUMNS);
@@ -268,6 +287,17 @@ mod tests {
         let shown = table(&[Pair("x", Some("y")), Pair("z", None)]);
         assert_eq!(shown.lines().count(), 6, "{shown}");
         assert!(shown.contains("| z | - |"), "{shown}");
+    }
+
+    #[test]
+    fn a_table_that_is_wider_than_the_terminal_becomes_paragraphs() {
+        let items = [Pair("x", Some("y")), Pair("z", None)];
+        let table = fitting(&items, None);
+        let width = table.lines().next().unwrap().len();
+        assert_eq!(fitting(&items, Some(width)), table);
+        let [first, second] = <Pair as Show>::COLUMNS else { panic!("two columns") };
+        let narrow = fitting(&items, Some(width - 1));
+        assert_eq!(narrow, format!("{first}  x\n{second}  y\n\n{first}  z\n{second}  -"));
     }
 
     #[test]

@@ -124,8 +124,21 @@ fn replay_accepts_an_id_all_dead_deliveries_or_a_filter() {
 }
 
 #[test]
+fn every_command_is_in_one_group_of_the_help() {
+    let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+    let command = Arguments::command();
+    let mut all: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+    grouped.sort_unstable();
+    all.sort_unstable();
+    assert_eq!(grouped, all);
+    let help = Arguments::grouped().render_help().to_string();
+    assert!(help.contains("Webhooks:\n  subscription  Manage the webhook"), "{help}");
+    assert!(help.contains("--json") && !help.contains("DATABASE_URL"), "{help}");
+}
+
+#[test]
 fn help_names_every_setting_that_a_command_needs() {
-    let help = after_help();
+    let help = settings_help();
     for name in [
         "DATABASE_URL (required)",
         "DATABASE_DIRECT_URL (optional)",
