@@ -62,6 +62,7 @@ pub(crate) async fn create(mut change: Change<'_>) -> Result<Response, Failure> 
             prefix: &created.prefix,
             secret: &created.secret,
             origin: new.origin.as_ref().map_or("partner", Origin::as_str),
+            scopes: &new.scopes.names(),
         }))
         p { a href=(context.tenant_path(&format!("/keys/{}", created.prefix))) { "To the key" } }
     };

@@ -1,5 +1,6 @@
-//! Calls that send a signed event with a new key, ready to run.
+//! Signed calls with a new key, ready to run.
 
+use common::model::Scope;
 use maud::{Markup, html};
 
 /// What the samples contain. Nothing of it can end a quotation: slugs, prefixes and secrets consist of letters, digits, `-` and
@@ -10,20 +11,50 @@ pub(super) struct Sample<'a> {
     pub(super) prefix: &'a str,
     pub(super) secret: &'a str,
     pub(super) origin: &'a str,
+    /// The names of the key's scopes.
+    pub(super) scopes: &'a [String],
 }
 
 /// The path of the events route.
 const EVENTS: &str = "/api/v1/crm/connect/events";
 
+/// Samples of what the key may do: send an event, or else read.
 pub(super) fn all(sample: &Sample<'_>) -> Markup {
-    html! {
-        h2 { "Send a first event" }
-        p { "Each call signs one event about a made-up contact and prints the result. A second call within the same second is refused as a replay." }
-        @for (name, code) in [("curl and openssl", curl(sample)), ("Python 3", python(sample)), ("Node 18 or later", node(sample))] {
-            h3 { (name) }
-            pre role="group" aria-label="Sample" tabindex="0" { code data-copy { (code) } }
+    let has = |scope: Scope| sample.scopes.iter().any(|name| name == scope.as_str());
+    let reads = [(Scope::ClientsRead, "clients"), (Scope::LeadsRead, "leads")];
+    if has(Scope::EventsIngest) {
+        html! {
+            h2 { "Send a first event" }
+            p { "Each call signs one event about a made-up contact and prints the result. A second call within the same second is refused as a replay." }
+            @for (name, code) in [("curl and openssl", curl(sample)), ("Python 3", python(sample)), ("Node 18 or later", node(sample))] {
+                (listing(name, &code))
+            }
         }
+    } else if let Some((_, records)) = reads.into_iter().find(|(scope, _)| has(*scope)) {
+        html! {
+            h2 { "Read a first record" }
+            p { "The call looks up the " (records) " with the external id sample. A second call within the same second is refused as a replay." }
+            (listing("curl and openssl", &look_up(sample, records)))
+        }
+    } else {
+        html! { p { "The page /docs of the API has a sample for each call that the key may make." } }
     }
+}
+
+fn listing(name: &str, code: &str) -> Markup {
+    html! {
+        h3 { (name) }
+        pre role="group" aria-label="Sample" tabindex="0" { code data-copy { (code) } }
+    }
+}
+
+fn look_up(sample: &Sample<'_>, records: &str) -> String {
+    let Sample { api_url, slug, prefix, secret, .. } = sample;
+    format!(
+        r#"KEY='{prefix}'; SECRET='{secret}'; T=$(date +%s); TARGET='/api/v1/crm/connect/{records}?externalId=sample'
+MAC=$(printf '%s.GET.%s.' "$T" "$TARGET" | openssl dgst -sha256 -hmac "$SECRET" -hex | sed 's/.*= //')
+curl -sS "{api_url}$TARGET" -H "X-Connect-Key: $KEY" -H 'X-Connect-Tenant: {slug}' -H "X-Connect-Signature: t=$T,v2=$MAC"; echo"#
+    )
 }
 
 /// An origin that can stand in quotation marks in all three languages.
@@ -33,7 +64,7 @@ fn safe_origin(origin: &str) -> &str {
 }
 
 fn curl(sample: &Sample<'_>) -> String {
-    let Sample { api_url, slug, prefix, secret, origin } = sample;
+    let Sample { api_url, slug, prefix, secret, origin, .. } = sample;
     let origin = safe_origin(origin);
     format!(
         r#"KEY='{prefix}'; SECRET='{secret}'; T=$(date +%s)
@@ -45,7 +76,7 @@ curl -sS '{api_url}{EVENTS}' -H "X-Connect-Key: $KEY" -H 'X-Connect-Tenant: {slu
 }
 
 fn python(sample: &Sample<'_>) -> String {
-    let Sample { api_url, slug, prefix, secret, origin } = sample;
+    let Sample { api_url, slug, prefix, secret, origin, .. } = sample;
     let origin = safe_origin(origin);
     format!(
         r#"import datetime, hashlib, hmac, json, time, urllib.request
@@ -66,7 +97,7 @@ print(urllib.request.urlopen(request).read().decode())"#
 }
 
 fn node(sample: &Sample<'_>) -> String {
-    let Sample { api_url, slug, prefix, secret, origin } = sample;
+    let Sample { api_url, slug, prefix, secret, origin, .. } = sample;
     let origin = safe_origin(origin);
     format!(
         r#"const {{ createHmac }} = require('node:crypto');
