@@ -45,9 +45,12 @@ pub struct EventResult {
     /// The trip workspace of this lead.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub trip_id: Option<TripId>,
-    /// Parts of the event that were ignored, and why.
+    /// Codes of the parts of the event that were ignored.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub warnings: Vec<String>,
+    /// What each warning means, or which form was expected, for people; in the order of `warnings`.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub warning_details: Vec<String>,
     /// Only for discovery events.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub traveller_discovery: Option<TravellerDiscovery>,
@@ -64,6 +67,7 @@ impl EventResult {
             lead_id: None,
             trip_id: None,
             warnings: Vec::new(),
+            warning_details: Vec::new(),
             traveller_discovery: None,
         }
     }

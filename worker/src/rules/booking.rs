@@ -3,7 +3,9 @@
 
 use super::invoice::{self, Confirmation};
 use super::payload::{FieldReader, FieldResult, Payload, Rejected, trimmed};
-use super::warnings::{BOOKING_CANCELLED, BOOKING_FIELD, BOOKING_REF_CONFLICT, ENQUIRY_NOT_FOUND};
+use super::warnings::{
+    BOOKING_CANCELLED, BOOKING_FIELD, BOOKING_REF_CONFLICT, ENQUIRY_NOT_FOUND, NO_OPEN_ENQUIRY,
+};
 use super::{Context, Event, EventEffects, InternalError, Refusal, Warnings, contact, lead, money, stage};
 use crate::state::{Lead, TenantState};
 use common::model::{ClientId, LeadId, Stage, TripId, text};
@@ -157,7 +159,10 @@ impl<'a> BookingEvent<'a> {
         Ok(())
     }
 
-    fn applied(self, state: &TenantState, lead_id: Option<LeadId>) -> EventEffects {
+    fn applied(mut self, state: &TenantState, lead_id: Option<LeadId>) -> EventEffects {
+        if lead_id.is_none() && !self.warnings.contains(ENQUIRY_NOT_FOUND) {
+            self.warnings.push(NO_OPEN_ENQUIRY);
+        }
         let trip_id = lead_id.and_then(|lead_id| lead::trip_id(state, lead_id));
         EventEffects {
             client_id: self.client_id,

@@ -1,6 +1,6 @@
 //! Results of events. The ledger entry of an applied event stores its result, which its duplicates repeat (D7).
 
-use super::{Event, EventEffects, Refusal};
+use super::{Event, EventEffects, Refusal, warnings};
 use crate::state::{LedgerEntry, TenantState};
 use common::event::{EventResult, EventStatus, TravellerDiscovery};
 
@@ -37,16 +37,7 @@ pub(super) fn record_applied(
 
 /// The result of an event that is not applied. It has no ledger entry, so the same `eventId` can be sent again.
 pub(super) fn failed_result(event: &Event<'_>, refusal: &Refusal) -> EventResult {
-    EventResult {
-        event_id: event.envelope.event_id.clone(),
-        status: EventStatus::Failed,
-        error: Some(refusal.reason().to_owned()),
-        client_id: None,
-        lead_id: None,
-        trip_id: None,
-        warnings: Vec::new(),
-        traveller_discovery: None,
-    }
+    EventResult::failed(&event.envelope.event_id, refusal.reason())
 }
 
 fn result(entry: &LedgerEntry, status: EventStatus) -> EventResult {
@@ -58,6 +49,7 @@ fn result(entry: &LedgerEntry, status: EventStatus) -> EventResult {
         lead_id: entry.lead_id,
         trip_id: entry.trip_id,
         warnings: entry.warnings.clone(),
+        warning_details: entry.warnings.iter().map(|warning| warnings::detail(warning)).collect(),
         traveller_discovery: entry.discovery_id.map(|discovery_id| TravellerDiscovery { discovery_id }),
     }
 }

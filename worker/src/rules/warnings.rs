@@ -1,9 +1,14 @@
 //! Warnings in the result of an accepted event: the parts of it that were not applied.
 
+use common::model::{Party, text};
+
 /// The `externalId` belongs to another client (D10).
 pub(super) const IDENTITY_CONFLICT: &str = "identity_conflict:externalId";
 /// A `booking.*` event names a lead that does not exist or belongs to another client (D11).
 pub(super) const ENQUIRY_NOT_FOUND: &str = "enquiry_not_found";
+/// A `booking.*` event names no lead, and the client has none that it can change; or `booking.started` or
+/// `booking.abandoned` names a closed one (D11).
+pub(super) const NO_OPEN_ENQUIRY: &str = "no_open_enquiry";
 /// The `bookingRef` belongs to another lead.
 pub(super) const BOOKING_REF_CONFLICT: &str = "booking_ref_conflict";
 /// The `bookingRef` is that of a canceled booking (D30).
@@ -23,6 +28,47 @@ pub(super) const CREDIT_FIELD: &str = "credit_field_rejected";
 /// Prefix of a field's name: the field of the discovery is invalid.
 pub(super) const DISCOVERY_FIELD: &str = "traveller_discovery_field_rejected";
 
+/// What a warning means, or which form a rejected field must have: `warningDetails` of the result.
+pub(super) fn detail(warning: &str) -> String {
+    let texts = |max: usize| format!("must be a text of at most {max} characters");
+    let detail = match warning {
+        IDENTITY_CONFLICT => "another client has this externalId; this one stays without it",
+        ENQUIRY_NOT_FOUND => "the enquiry that the event names does not exist, or is another client's",
+        NO_OPEN_ENQUIRY => "the client has no open enquiry; the event is in the timeline only",
+        BOOKING_REF_CONFLICT => "another enquiry has a booking with this bookingRef",
+        BOOKING_CANCELLED => {
+            "the booking with this bookingRef was canceled; a new one needs a new bookingRef"
+        }
+        ITINERARY_REJECTED => "itinerarySnapshot must be an object as the API's description says",
+        DISCOVERY_NOT_ENABLED => "the agency has not turned Traveller Discovery on",
+        DISCOVERY_FAILED => "Traveller Discovery could not be stored; resend it with a new eventId",
+        _ => match warning.split_once(':').map_or("", |(_, field)| field) {
+            "travelDates" => {
+                "must have startDate, endDate or both as YYYY-MM-DD, and not end before it starts"
+            }
+            "party" | "paxCount" => {
+                return format!("counts and ages must be whole numbers from 0 to {}", Party::COUNT_MAX);
+            }
+            "budget" => "must be a text, or have either amount and an ISO 4217 currency, or notes",
+            "guestNationality" => "must be an ISO 3166-1 country code of two letters",
+            "attribution" => "must be an object of texts",
+            "title" | "corporateName" => return texts(text::NAME),
+            "destination" => return texts(text::LINE),
+            "message" | "essence" => return texts(text::MESSAGE),
+            "externalLeadId" | "membershipId" => return texts(text::EXTERNAL_ID),
+            "bookingRef" => return texts(text::BOOKING_REF),
+            "amount" | "creditUsed" => "must be a number from 0 with at most 15 digits",
+            "currency" => "must be an ISO 4217 currency code",
+            "availablePaise" | "grantedPaise" => "must be a whole number",
+            "redeemablePercent" => "must be a number from 0 to 100",
+            "asOf" => "must be an RFC 3339 time with an offset, not in the future",
+            "hosTripDiscoveryId" => "must be the discoveryId of an earlier result for this client",
+            _ => "has not the form that the API's description says",
+        },
+    };
+    detail.to_owned()
+}
+
 /// Warnings in the order in which they were added, each once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Warnings(Vec<String>);
@@ -31,9 +77,14 @@ impl Warnings {
     /// Adds a warning, unless it was added before.
     pub(crate) fn push(&mut self, warning: impl Into<String>) {
         let warning = warning.into();
-        if !self.0.contains(&warning) {
+        if !self.contains(&warning) {
             self.0.push(warning);
         }
+    }
+
+    /// Whether the warning was added.
+    pub(crate) fn contains(&self, warning: &str) -> bool {
+        self.0.iter().any(|added| added == warning)
     }
 
     /// Adds the warning `<kind>:<field>` about an invalid field.
@@ -50,6 +101,16 @@ impl Warnings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_warning_says_what_was_expected() {
+        assert_eq!(
+            detail("brief_field_rejected:paxCount"),
+            "counts and ages must be whole numbers from 0 to 1000"
+        );
+        assert_eq!(detail("booking_field_rejected:bookingRef"), "must be a text of at most 100 characters");
+        assert!(detail(NO_OPEN_ENQUIRY).contains("timeline only"));
+    }
 
     #[test]
     fn warnings_are_kept_once_and_in_order() {

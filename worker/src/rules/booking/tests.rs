@@ -52,7 +52,8 @@ fn started_never_regresses_a_stage() {
         assert_eq!(world.stage(lead), if moves { "proposal_approved" } else { at.as_str() });
         assert_eq!(world.state.outbox.len(), usize::from(moves));
         assert_eq!(result.lead_id, at.is_open().then_some(lead), "{at}");
-        assert_eq!((result.trip_id.is_some(), result.warnings), (at.is_open(), vec![]), "{at}");
+        let expected = if at.is_open() { vec![] } else { vec![NO_OPEN_ENQUIRY.to_owned()] };
+        assert_eq!((result.trip_id.is_some(), result.warnings), (at.is_open(), expected), "{at}");
     }
 }
 
@@ -60,7 +61,9 @@ fn started_never_regresses_a_stage() {
 fn without_an_open_lead_started_and_abandoned_are_timeline_only() {
     for kind in [STARTED, ABANDONED] {
         let mut world = world();
-        assert_eq!(ids(&send(&mut world, kind, json!({}))), (None, None));
+        let result = send(&mut world, kind, json!({}));
+        assert_eq!((ids(&result), &result.warnings[..]), ((None, None), &[NO_OPEN_ENQUIRY.to_owned()][..]));
+        assert!(result.warning_details[0].contains("timeline only"), "{result:?}");
         let lead = submit(&mut world, "p-1").lead_id.unwrap();
         put_at(&mut world, lead, Stage::Lost);
         assert_eq!(ids(&send(&mut world, kind, json!({}))), (None, None));
