@@ -109,7 +109,9 @@ impl Refusal {
             Self::Unauthorized => RefusalRow::new(S::UNAUTHORIZED, "unauthorized", INVALID_CREDENTIALS),
             Self::Forbidden => RefusalRow::new(S::FORBIDDEN, "forbidden", INVALID_CREDENTIALS),
             Self::InvalidRequest(faults) => RefusalRow::new(S::BAD_REQUEST, "invalid_request", faults),
-            Self::NotFound => RefusalRow::new(S::NOT_FOUND, "not_found", "No such route"),
+            Self::NotFound => {
+                RefusalRow::new(S::NOT_FOUND, "not_found", "No such route; GET /docs describes all of them")
+            }
             Self::MethodNotAllowed(methods) => {
                 RefusalRow::new(S::METHOD_NOT_ALLOWED, "method_not_allowed", "Method not allowed")
                     .allow(methods)

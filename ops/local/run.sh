@@ -367,6 +367,7 @@ show_addresses() {
     cat <<TEXT
 
   events route    $base/events
+  API reference   http://$CONNECT_INGEST_ADDR/docs
   demo tenant     slug demo; key and secret in .run/demo.key, for X-Connect-Key and signatures
   webhooks        go to http://$receiver/webhooks, which verifies them and prints a line for each to .run/receiver.log
   metrics         http://${metrics_of[ingest]}/metrics (ingest), http://${metrics_of[worker]}/metrics (worker),
