@@ -20,6 +20,9 @@ pub struct BatchMeta {
     pub published_at: DateTime<Utc>,
     /// The number of events in the batch.
     pub events: u16,
+    /// Whether nothing is to be written (`Connect-Dry-Run`, D46).
+    #[serde(default)]
+    pub dry_run: bool,
     /// The request's trace context, as a W3C `traceparent`.
     #[serde(default)]
     pub traceparent: Option<String>,

@@ -91,9 +91,10 @@ described! {
         "Seconds for which the oldest message has been unacknowledged, by queue; 0 without one",
     QUEUE_LAG: histogram "connect_queue_lag_seconds" "Seconds from publish to apply, by queue",
     EVENTS: counter "connect_events_total"
-        "Events that the worker has decided about, by type and status; again when their message is redelivered",
+        "Events that the worker has decided about, by type and status; again when their message is redelivered; \
+         without dry runs",
     EVENTS_ACCEPTED: counter "connect_events_accepted_total"
-        "Events of messages that the broker has confirmed in time",
+        "Events of messages that the broker has confirmed in time, without dry runs",
     ACTIONS: counter "connect_actions_total"
         "Advisor actions by name and status: done, repeated, refused, malformed, failed",
     APPLY_DURATION: histogram "connect_apply_duration_seconds" "Duration of a unit of work in seconds, by queue",

@@ -27,6 +27,9 @@ pub struct WriteMeta {
     pub idempotency_key: Option<String>,
     /// `If-Match` of a PATCH.
     pub if_match: Option<IfMatch>,
+    /// Whether nothing is to be written (`Connect-Dry-Run`, D46).
+    #[serde(default)]
+    pub dry_run: bool,
     /// The request's trace context, as a W3C `traceparent`.
     #[serde(default)]
     pub traceparent: Option<String>,
@@ -84,7 +87,7 @@ pub enum WriteReply {
 pub struct Written {
     /// 201 or 200.
     pub status: u16,
-    /// ETag of the record.
+    /// ETag of the record; empty after a dry run, which makes no version.
     pub etag: String,
     /// Whether this repeats the response to an earlier request with the same key and body (`Idempotent-Replayed`).
     pub replayed: bool,

@@ -43,6 +43,7 @@ async fn dead_letters_a_forged_batch_without_applying_it() {
         genuine.clone().without_mac(),
         genuine.with_body(other_body.as_bytes()),
         with_meta_field(&genuine, "requestId", json!(Uuid::now_v7())),
+        with_meta_field(&genuine, "dryRun", json!(true)),
         genuine.clone().with_id(&Uuid::now_v7().to_string()),
         // Signed for another queue.
         world.queues.sign("records", &genuine),
@@ -51,11 +52,11 @@ async fn dead_letters_a_forged_batch_without_applying_it() {
     ];
     world.queues.publish_all("events", &forged).await;
     world.add_worker().await;
-    until_forged(&world, "events", 7).await;
+    until_forged(&world, "events", 8).await;
     let shown = world.connectctl.list(&["queue", "show", "events", "--dead"]).await;
     let mut macs: Vec<&str> = shown.iter().map(|letter| text(&letter["mac"])).collect();
     macs.sort_unstable();
-    assert_eq!(macs, ["missing", "wrong", "wrong", "wrong", "wrong", "wrong", "wrong"]);
+    assert_eq!(macs, ["missing", "wrong", "wrong", "wrong", "wrong", "wrong", "wrong", "wrong"]);
     assert!(shown.iter().all(|letter| text(&letter["why"]).contains("forged")), "{shown:?}");
     for table in ["clients", "event_ledger"] {
         assert_eq!(world.database.count(&format!("SELECT count(*) FROM {table}")).await, 0, "{table}");

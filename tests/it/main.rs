@@ -12,6 +12,7 @@ mod connectctl;
 mod console;
 mod documents;
 mod drain;
+mod dry_run;
 mod envelope;
 mod equivalence;
 mod events;

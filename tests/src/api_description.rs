@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::OnceCell;
 
 /// Response headers that must be described, beside all that begin with `X-`.
-const DESCRIBED_HEADERS: [&str; 4] = ["etag", "retry-after", "allow", "idempotent-replayed"];
+const DESCRIBED_HEADERS: [&str; 5] =
+    ["etag", "retry-after", "allow", "idempotent-replayed", "connect-dry-run"];
 /// Response headers that need no description.
 const IGNORED_HEADERS: [&str; 1] = ["x-content-type-options"];
 
@@ -37,6 +38,21 @@ pub fn closed(mut value: Value) -> Value {
     let is_open = value["properties"].is_object() && value["type"] == "object";
     if is_open && value.get("additionalProperties").is_none() {
         value["additionalProperties"] = json!(false);
+    }
+    value
+}
+
+/// The description as it is true of dry runs, whose responses lack the ids of what was not created.
+fn of_dry_runs(mut value: Value) -> Value {
+    if let Value::Array(items) = value {
+        return items.into_iter().map(of_dry_runs).collect();
+    }
+    for (_, field) in value.as_object_mut().into_iter().flatten() {
+        *field = of_dry_runs(field.take());
+    }
+    let absent = value["x-absent-from-dry-runs"].as_array().cloned().unwrap_or_default();
+    if let Some(required) = value.get_mut("required").and_then(Value::as_array_mut) {
+        required.retain(|name| !absent.contains(name));
     }
     value
 }
@@ -75,13 +91,16 @@ async fn description(http: &HttpClient) -> Option<&'static Description> {
 
 struct Description {
     document: Value,
+    /// The same for dry runs.
+    dry_runs: Value,
     /// The validators of bodies by method, path and status.
     validators: Mutex<HashMap<String, Arc<Validator>>>,
 }
 
 impl Description {
     fn new(document: Value) -> Self {
-        Self { document: closed(document), validators: Mutex::default() }
+        let document = closed(document);
+        Self { dry_runs: of_dry_runs(document.clone()), document, validators: Mutex::default() }
     }
 
     /// Checks that a response is described; the error names the part that is not.
@@ -140,8 +159,12 @@ impl Description {
             return Ok(());
         }
         let body = serde_json::from_slice(&response.body).map_err(|error| error.to_string())?;
+        let (document, place) = match response.header("connect-dry-run") {
+            "" => (&self.document, place),
+            _ => (&self.dry_runs, format!("dry run of {place}")),
+        };
         let mut validators = lock(&self.validators);
-        let known = validators.entry(place).or_insert_with(|| Arc::new(validator(&self.document, schema)));
+        let known = validators.entry(place).or_insert_with(|| Arc::new(validator(document, schema)));
         let known = Arc::clone(known);
         drop(validators);
         known.validate(&body).map_err(|fault| format!("{fault} at {}", fault.instance_path()))

@@ -6,6 +6,7 @@ use crate::state::{Lead, TenantState, Trip};
 use chrono::{DateTime, Utc};
 use common::model::{ClientId, Email, LeadId, Phone};
 use common::view::{ClientView, LeadView, OwnerView, ProposalView, TripView};
+use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 /// The response body `{"data": ..}` of a record, and the record's version.
@@ -27,6 +28,26 @@ pub(crate) fn render(
             Ok((data(&view), view.updated_at))
         }
     }
+}
+
+/// The body of a dry run: without what a record gets when it is created, its ids, its enquiry number, and the owner, whose turn
+/// depends on the number.
+pub(crate) fn without_new_ids(state: &TenantState, record: Record, body: &RawValue) -> Box<RawValue> {
+    let mut absent = match record {
+        Record::Client(id) if state.clients().is_new(&id) => vec!["id"],
+        Record::Lead(id) if state.leads.is_new(&id) => vec!["id", "enquiryNumber", "tripId", "owner"],
+        Record::Client(_) | Record::Lead(_) | Record::Trip(..) => Vec::new(),
+    };
+    if let Record::Lead(id) = record
+        && state.leads.get(&id).is_some_and(|lead| state.clients().is_new(&lead.client_id))
+    {
+        absent.push("clientId");
+    }
+    let mut shown: Value = serde_json::from_str(body.get()).expect("a body is JSON");
+    if let Some(fields) = shown["data"].as_object_mut() {
+        fields.retain(|name, _| !absent.contains(&name.as_str()));
+    }
+    to_raw_value(&shown).expect("it has string keys")
 }
 
 fn data(view: &impl serde::Serialize) -> Box<RawValue> {

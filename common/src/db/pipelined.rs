@@ -105,6 +105,13 @@ impl PipelinedTransaction {
         Ok(())
     }
 
+    /// Runs `queries` and rolls back in one round trip. They fail as they would before a commit.
+    pub async fn roll_back(mut self, queries: &[Query<'_>]) -> Result<(), TxError> {
+        self.round_trip(None, queries, Some("ROLLBACK")).await?;
+        self.is_open = false;
+        Ok(())
+    }
+
     /// Sends everything at once and waits for the responses. If one does not arrive in time, the connection is closed.
     async fn round_trip(
         &mut self,

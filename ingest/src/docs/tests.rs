@@ -84,8 +84,11 @@ fn each_endpoint_is_described_with_its_credentials_and_headers() {
             EndpointKind::Read | EndpointKind::Description => Some(("If-None-Match", false)),
             EndpointKind::Intake | EndpointKind::LookUp => None,
         };
-        let expected = own.into_iter().chain([("traceparent", false)]).collect::<Vec<_>>();
-        assert_eq!(headers, expected, "{endpoint:?}");
+        let writes =
+            matches!(endpoint.kind(), EndpointKind::Intake | EndpointKind::Create | EndpointKind::Change);
+        let dry_run = writes.then_some("Connect-Dry-Run");
+        let optional = dry_run.into_iter().chain(["traceparent"]).map(|name| (name, false));
+        assert_eq!(headers, own.into_iter().chain(optional).collect::<Vec<_>>(), "{endpoint:?}");
 
         let (success, returned): (_, &[&str]) = match endpoint.kind() {
             EndpointKind::Intake | EndpointKind::LookUp => ("200", &["X-Request-Id"]),
@@ -94,7 +97,7 @@ fn each_endpoint_is_described_with_its_credentials_and_headers() {
                 ("200", &["X-Request-Id", "ETag"])
             }
         };
-        let returned: BTreeSet<&str> = returned.iter().copied().collect();
+        let returned: BTreeSet<&str> = returned.iter().copied().chain(dry_run).collect();
         assert_eq!(names(&operation["responses"][success]["headers"]), returned, "{endpoint:?}");
         let is_cached = matches!(endpoint.kind(), EndpointKind::Read | EndpointKind::Description);
         assert_eq!(operation["responses"]["304"].is_object(), is_cached, "{endpoint:?}");
@@ -186,6 +189,7 @@ fn each_endpoint_is_described_with_exactly_its_refusals() {
             assert!(refusals.iter().all(|row| row.status.as_str() == status), "{endpoint:?} {status}");
             let headers = names(&response["headers"]);
             assert!(headers.contains("X-Request-Id"), "{endpoint:?} {status}");
+            assert!(headers.contains("Connect-Dry-Run"), "{endpoint:?} {status}");
             for (header, has) in [
                 ("Retry-After", refusals.iter().all(|row| row.retry_after.is_some())),
                 ("Allow", refusals.iter().all(|row| row.allow.is_some())),

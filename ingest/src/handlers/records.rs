@@ -3,7 +3,7 @@
 use super::resource::{Access, Resource};
 use super::{Services, read, write};
 use crate::auth::Verified;
-use crate::http::RequestHead;
+use crate::http::{RequestHead, dry_run};
 use crate::limits::InFlightPermit;
 use crate::refusal::Refusal;
 use bytes::Bytes;
@@ -42,7 +42,11 @@ pub(crate) async fn handle(
         }
         Err(refusal) => Err(refusal),
     };
-    handled.unwrap_or_else(Refusal::into_response)
+    let mut response = handled.unwrap_or_else(Refusal::into_response);
+    if access == Access::Write {
+        dry_run::mark(&head.headers, response.headers_mut());
+    }
+    response
 }
 
 /// Steps 1 to 6 of D1, and the limit of requests under way.

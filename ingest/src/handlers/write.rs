@@ -5,6 +5,7 @@ use super::read::{client_id, lead_id};
 use super::records::VerifiedRequest;
 use super::resource::Resource;
 use crate::http::conditions::if_match;
+use crate::http::dry_run::is_dry_run;
 use crate::http::idempotency_key::IdempotencyKey;
 use crate::http::{RequestHead, response};
 use crate::publish::writes::ValidWrite;
@@ -37,8 +38,9 @@ pub(super) async fn handle(
     });
     admitted?;
     let idempotency_key = key?.map(|key| key.as_str().to_owned());
+    let dry_run = is_dry_run(&head.headers)?;
     let (target, if_match) = checked?;
-    let write = ValidWrite { target, path: head.uri.path().to_owned(), idempotency_key, if_match };
+    let write = ValidWrite { target, path: head.uri.path().to_owned(), idempotency_key, if_match, dry_run };
     written(
         services.writes.submit(head.request_context, request.verified.caller(), write, bytes, share).await?,
     )
@@ -79,7 +81,9 @@ fn written(written: Written) -> Result<Response, Refusal> {
     let body: Box<str> = written.body.into();
     let mut response = response::json(status, body.into_string());
     let headers = response.headers_mut();
-    headers.insert(ETAG, etag);
+    if !etag.is_empty() {
+        headers.insert(ETAG, etag);
+    }
     if written.replayed {
         headers.insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
     }

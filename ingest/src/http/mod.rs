@@ -2,6 +2,7 @@
 //! and observability; and the forms of responses.
 
 pub(crate) mod conditions;
+pub(crate) mod dry_run;
 pub(crate) mod idempotency_key;
 mod metrics;
 pub(crate) mod observe;

@@ -41,11 +41,14 @@ pub(crate) struct ValidBatch {
     pub(crate) text: Bytes,
     /// The number of events.
     pub(crate) events: u16,
+    /// Whether nothing is to be written.
+    pub(crate) dry_run: bool,
 }
 
 impl ValidBatch {
+    /// Whether it may share a message. A dry run may not, so that the message says of all of its events that nothing is written.
     fn is_small(&self) -> bool {
-        self.events <= SMALL_EVENTS && self.body.len() <= SMALL_BYTES
+        !self.dry_run && self.events <= SMALL_EVENTS && self.body.len() <= SMALL_BYTES
     }
 }
 
@@ -83,9 +86,14 @@ impl EventPublisher {
                 .await
         } else {
             metrics::histogram!(BUNDLE_REQUESTS).record(1);
-            let meta = single_meta(request_context, caller, batch.events);
+            let mut meta = single_meta(request_context, caller, batch.events);
+            meta.dry_run = batch.dry_run;
             let message = batch_message(&meta, batch.body, confirm_by, reply_by);
-            let count = move || count_accepted(batch.events);
+            let count = move || {
+                if !batch.dry_run {
+                    count_accepted(batch.events)
+                }
+            };
             self.queue.call_detached(message, vec![Box::new(share)], count).await
         };
         result.map_err(|error| {
@@ -107,6 +115,7 @@ pub(super) fn single_meta(request_context: RequestContext, caller: &Caller, even
         caller: caller.clone(),
         published_at: clock::database_now(),
         events,
+        dry_run: false,
         traceparent: Some(request_context.context.to_header()),
         parts: Vec::new(),
     }

@@ -43,6 +43,8 @@ pub(crate) struct ValidWrite {
     pub(crate) idempotency_key: Option<String>,
     /// `If-Match` of a PATCH.
     pub(crate) if_match: Option<IfMatch>,
+    /// Whether nothing is to be written.
+    pub(crate) dry_run: bool,
 }
 
 impl WritePublisher {
@@ -79,6 +81,7 @@ impl WritePublisher {
             path: write.path,
             idempotency_key: write.idempotency_key,
             if_match: write.if_match,
+            dry_run: write.dry_run,
             traceparent: Some(traceparent.clone()),
         };
         let meta = serde_json::to_string(&meta).map_err(|error| {

@@ -14,7 +14,7 @@ const FIELDS: &str = " actor adults age amount attribution body budget campaign 
     company contact content currency days destination discovery email endDate essence eventId eventType events externalId \
     externalLeadId followUp guestNationality items itinerary itinerarySnapshot landingPath marketingOptIn medium message name \
     notes occurredAt origin owner party payload phone profilePatch reason referrer rooms source specVersion stage startDate \
-    tenant term title travelDates travelers type Idempotency-Key If-Match ";
+    tenant term title travelDates travelers type Connect-Dry-Run Idempotency-Key If-Match ";
 
 /// Which header it is, and for the signature what is wrong with it.
 pub(super) fn of_header(headers: &HeaderMap, fault: &HeaderFault) -> String {

@@ -61,6 +61,7 @@ fn meta(random: &mut Random, texts: &[&[u8]]) -> BatchMeta {
         caller: caller(random),
         published_at: chrono::DateTime::UNIX_EPOCH,
         events: parts.iter().map(|part| part.events).sum(),
+        dry_run: random.once_in(2),
         traceparent: None,
         parts,
     }
@@ -128,6 +129,7 @@ fn write_meta(random: &mut Random) -> WriteMeta {
         path: "/leads?a=\u{fc}".to_owned(),
         idempotency_key: random.once_in(2).then(|| format!("key-{}", random.next())),
         if_match: random.one_of(&conditions).clone(),
+        dry_run: random.once_in(2),
         traceparent: random.once_in(2).then(|| format!("00-{}", random.next())),
     }
 }

@@ -15,6 +15,7 @@ use common::db::TxError;
 use common::event::{Envelope, EventResult, EventStatus, InboundType};
 use common::limited;
 use common::log_limit::LogLimit;
+use common::message::BatchMeta;
 use common::metrics::{APPLY_DURATION, EVENTS};
 use common::model::TenantId;
 use common::outage::Outage;
@@ -35,8 +36,8 @@ const ASSUMED_EVENTS: usize = 100;
 /// `error` of an event that failed because of an internal error.
 const INTERNAL_ERROR: &str = "internal_error";
 
-/// Limits the log lines about failed units, failed events and an unavailable database.
-static LOG_LIMITS: LogLimit<2> = LogLimit::new();
+/// Limits the log lines about failed units, failed events and failed dry runs.
+static LOG_LIMITS: LogLimit<3> = LogLimit::new();
 
 /// Applies batches of events, several messages as one unit.
 #[derive(Clone, Debug)]
@@ -88,6 +89,11 @@ impl EventsHandler {
         }
         let results = match self.apply_when_available(events, false).await? {
             Ok(results) => results,
+            // In halves, its later events would be decided without the effects of the earlier ones.
+            Err(error) if events.iter().any(|event| event.meta.dry_run) => {
+                limited!(LOG_LIMITS[2], error, %error, events = events.len(), "dry run failed; reporting its events as failed in the reply");
+                events.iter().map(|event| failed(event.envelope)).collect()
+            }
             Err(error) => {
                 limited!(LOG_LIMITS[0], warn, %error, events = events.len(), "unit of events failed; applying it again, in halves if it has several events");
                 self.apply_in_halves(events).await?
@@ -157,7 +163,9 @@ impl UnitHandler for EventsHandler {
     const DEAD_LETTER_REASONS: &'static [&'static str] = UNREADABLE_REASONS;
 
     fn weigh(&self, message: &Message) -> usize {
-        parse_meta(message).map_or(ASSUMED_EVENTS, |meta| usize::from(meta.events))
+        // A dry run is a unit of its own.
+        let weight = |meta: BatchMeta| if meta.dry_run { UNIT_EVENTS } else { usize::from(meta.events) };
+        parse_meta(message).map_or(ASSUMED_EVENTS, weight)
     }
 
     async fn handle(&mut self, unit: &[Message]) -> Vec<MessageOutcome> {
@@ -166,11 +174,25 @@ impl UnitHandler for EventsHandler {
             unit.iter().map(EventsMessage::parse).collect();
         let parts: Vec<&Part<'_>> = messages.iter().flatten().flat_map(|message| &message.parts).collect();
         let events: Vec<UnitEvent<'_>> = messages.iter().flatten().flat_map(EventsMessage::events).collect();
-        let results = self.apply_all(&events).instrument(unit_span_of(&parts)).await;
+        let apply = async {
+            let mut results = Vec::with_capacity(events.len());
+            // Messages that were put off may be beside a dry run.
+            for unit in events.chunk_by(may_share_transaction) {
+                results.extend(self.apply_all(unit).await);
+            }
+            results
+        };
+        let results = apply.instrument(unit_span_of(&parts)).await;
         observe(&events, &results, started);
         let mut results = results.into_iter();
         messages.into_iter().map(|message| message_outcome(message, &mut results)).collect()
     }
+}
+
+/// Whether neighboring events may be applied in one transaction: those of a dry run only with each other, because it is rolled back.
+fn may_share_transaction(one: &UnitEvent<'_>, next: &UnitEvent<'_>) -> bool {
+    let is_same_request = one.request_context.request_id == next.request_context.request_id;
+    is_same_request || !(one.meta.dry_run || next.meta.dry_run)
 }
 
 /// Splits a unit into two halves, as near to the middle as possible: between two requests if there are several. A single event is
@@ -250,7 +272,7 @@ fn observe(events: &[UnitEvent<'_>], results: &[Option<EventResult>], started: I
     metrics::histogram!(APPLY_DURATION, "queue" => Queue::Events.as_str()).record(started.elapsed());
     let mut counts: BTreeMap<TenantId, (u64, u64)> = BTreeMap::new();
     for (event, result) in events.iter().zip(results) {
-        let Some(result) = result else { continue };
+        let (Some(result), false) = (result, event.meta.dry_run) else { continue };
         let (event_type, status) = (event.envelope.event_type.as_str(), result.status.as_str());
         metrics::counter!(EVENTS, "event_type" => event_type, "status" => status).increment(1);
         let tenant = event.meta.caller.tenant_id;

@@ -117,7 +117,7 @@ impl RecordsHandler {
         let mut results = Vec::with_capacity(writes.len());
         let (mut rest, mut locked) = (writes, HashSet::new());
         while !rest.is_empty() {
-            let (unit, left) = rest.split_at(without_repeated_keys(rest));
+            let (unit, left) = rest.split_at(unit_length(rest));
             results.extend(self.write_unit(unit, &mut locked).await);
             rest = left;
         }
@@ -190,12 +190,13 @@ impl RecordsHandler {
     }
 }
 
-/// Number of writes at the start of `writes` without a repeated `Idempotency-Key`. A retry belongs in a later
-/// transaction, which replies with the response that the earlier one has stored.
-fn without_repeated_keys(writes: &[ReceivedWrite<'_>]) -> usize {
+/// Number of writes at the start of `writes` that one transaction may apply: a single dry run, which is rolled back, or writes
+/// without a repeated `Idempotency-Key`. A retry belongs in a later transaction, which replies with the response that the earlier
+/// one has stored.
+fn unit_length(writes: &[ReceivedWrite<'_>]) -> usize {
     let mut keys = HashSet::new();
-    let is_new = |write: &&ReceivedWrite<'_>| write.idempotency_key().is_none_or(|key| keys.insert(key));
-    writes.iter().take_while(is_new).count()
+    let mut is_new = |write: &ReceivedWrite<'_>| write.idempotency_key().is_none_or(|key| keys.insert(key));
+    writes.iter().take_while(|write| !write.meta.dry_run && is_new(write)).count().max(1)
 }
 
 const fn request_context(write: &ReceivedWrite<'_>) -> RequestContext {

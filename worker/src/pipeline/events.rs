@@ -2,9 +2,10 @@
 
 use super::{Decision, Pipeline, UnitContext, UnitOfWork};
 use crate::rules::{self, Event};
+use crate::state::TenantState;
 use crate::store::{LoadRequest, Loaded, locks_its_client};
 use common::db::TxError;
-use common::event::{Envelope, EventResult};
+use common::event::{Envelope, EventResult, TravellerDiscovery};
 use common::message::BatchMeta;
 use common::model::TenantId;
 use common::trace::RequestContext;
@@ -24,7 +25,8 @@ pub(crate) struct UnitEvent<'a> {
 impl Pipeline {
     /// Applies `events` in their order, all of them or none, and returns a result for each, in the same order (D7).
     ///
-    /// `skip_discovery` leaves out the discovery part, for a retry after it could not be stored.
+    /// `skip_discovery` leaves out the discovery part, for a retry after it could not be stored. The events of a dry run must be of
+    /// one message.
     pub(crate) async fn apply_events(
         &self,
         events: &[UnitEvent<'_>],
@@ -38,13 +40,15 @@ struct EventUnit<'a> {
     request: LoadRequest,
     events: Vec<Event<'a>>,
     skip_discovery: bool,
+    is_dry_run: bool,
 }
 
 impl<'a> EventUnit<'a> {
     fn new(events: &[UnitEvent<'a>], skip_discovery: bool) -> Self {
         let named = events.iter().map(|event| (event.meta.caller.tenant_id, event.envelope));
         let request = LoadRequest::of_events(named);
-        Self { request, events: events.iter().map(rule_event).collect(), skip_discovery }
+        let is_dry_run = events.iter().any(|event| event.meta.dry_run);
+        Self { request, events: events.iter().map(rule_event).collect(), skip_discovery, is_dry_run }
     }
 }
 
@@ -58,6 +62,10 @@ impl UnitOfWork for EventUnit<'_> {
 
     fn events(&self) -> &[Event<'_>] {
         &self.events
+    }
+
+    fn is_dry_run(&self) -> bool {
+        self.is_dry_run
     }
 
     fn max_new_leads(&self) -> Vec<(TenantId, usize)> {
@@ -84,9 +92,22 @@ impl UnitOfWork for EventUnit<'_> {
                 rules::events::apply(state, event, ctx)
             })??;
             require_lock(loaded, event, &result)?;
-            results.push(result);
+            let state = &loaded.states[&tenant];
+            results.push(if self.is_dry_run { without_new_ids(state, result) } else { result });
         }
         Ok(Decision::Commit(results, Vec::new()))
+    }
+}
+
+/// The result of an event of a dry run: without the ids of records that it would have created.
+fn without_new_ids(state: &TenantState, result: EventResult) -> EventResult {
+    let is_known = |found: &TravellerDiscovery| !state.discoveries.is_new(&found.discovery_id);
+    EventResult {
+        client_id: result.client_id.filter(|id| !state.clients().is_new(id)),
+        lead_id: result.lead_id.filter(|id| !state.leads.is_new(id)),
+        trip_id: result.trip_id.filter(|id| !state.trips.is_new(id)),
+        traveller_discovery: result.traveller_discovery.filter(is_known),
+        ..result
     }
 }
 

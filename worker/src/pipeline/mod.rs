@@ -15,7 +15,7 @@ mod tenants;
 
 pub(crate) use notifier::OutboxNotifier;
 
-use crate::rules::{Context, Event, InternalError, WriteError};
+use crate::rules::{Context, Event, InternalError, NumberBlock, WriteError};
 use crate::state::TenantState;
 use crate::store::{self, Load, LoadRequest, Loaded, Locking};
 use chrono::{DateTime, Datelike, Utc};
@@ -67,6 +67,11 @@ trait UnitOfWork: Sync {
         Vec::new()
     }
 
+    /// Whether it is a dry run (D46): decided as if it were applied, and rolled back. It reserves no enquiry numbers.
+    fn is_dry_run(&self) -> bool {
+        false
+    }
+
     /// The largest number of leads that the unit may open, by tenant.
     fn max_new_leads(&self) -> Vec<(TenantId, usize)>;
 
@@ -99,6 +104,7 @@ struct UnitContext {
     now: DateTime<Utc>,
     numbers: ReservedNumbers,
     erasures: ErasureCheck,
+    is_dry_run: bool,
 }
 
 impl UnitContext {
@@ -114,7 +120,12 @@ impl UnitContext {
             .states
             .get_mut(&tenant)
             .ok_or_else(|| TxError::Abandoned("the tenant does not exist".to_owned()))?;
-        let numbers = self.numbers.of(tenant);
+        // A dry run has a number that is neither shown nor stored.
+        let mut made_up = self.is_dry_run.then(|| NumberBlock::new(0, [1]));
+        let numbers = match &mut made_up {
+            Some(made_up) => made_up,
+            None => self.numbers.of(tenant),
+        };
         // UUIDv7 (D18). An erasure finds new rows by the time in their ids.
         let next_id = &mut clock::database_id;
         Ok(rule(state, &mut Context { now: self.now, next_id, numbers, skip_discovery }))
@@ -191,17 +202,23 @@ impl<U: UnitOfWork> UnitRun<'_, U> {
         let check = pipeline.erasures.check(unit.events());
         let load = Load::new(unit.request(), locking, unit.claim_queries(), check.query());
         let mut transaction = database.pipelined().await?;
-        let max_new_leads = unit.max_new_leads();
+        let is_dry_run = unit.is_dry_run();
+        let max_new_leads = if is_dry_run { Vec::new() } else { unit.max_new_leads() };
         let year = clock::database_now().year();
         let reserved = pipeline.numbers.reserve(&max_new_leads, year, transaction.connected_at());
         let (rows, numbers) = try_join(transaction.begin(load.queries()), reserved).await?;
         let mut loaded = load.into_loaded(rows)?;
         pipeline.erasures.learn(&check, &loaded.tenant_erasures, unit.events())?;
         let erasures = check.with_found(std::mem::take(&mut loaded.erased_identities));
-        let mut unit_ctx = UnitContext { now: clock::database_now(), numbers, erasures };
+        let mut unit_ctx = UnitContext { now: clock::database_now(), numbers, erasures, is_dry_run };
         let decision = catch_unwind(AssertUnwindSafe(|| unit.decide(&mut loaded, &mut unit_ctx)))
             .unwrap_or_else(|_| Err(TxError::Abandoned("the rules panicked".to_owned())));
         match decision? {
+            Decision::Commit(output, last) if is_dry_run => {
+                // Its last statements refuse it if they would refuse the write.
+                transaction.roll_back(&last).await?;
+                Ok(FinishedUnit { output, emitting: Vec::new() })
+            }
             Decision::Commit(output, last) => {
                 let emits = |state: &&TenantState| state.emitted().next().is_some();
                 let emitting = loaded.states.values().filter(emits).map(|state| state.tenant.id).collect();

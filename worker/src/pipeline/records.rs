@@ -56,7 +56,7 @@ impl ReceivedWrite<'_> {
 }
 
 impl Pipeline {
-    /// Applies records writes in their order, in one transaction, and returns the result of each.
+    /// Applies records writes in their order, in one transaction, and returns the result of each. A dry run must be the only one.
     ///
     /// `skip_itinerary` leaves itineraries out, for a retry after one could not be stored (D21b).
     pub(crate) async fn write_records(
@@ -114,6 +114,10 @@ impl UnitOfWork for WriteUnit<'_> {
     fn claim_queries(&self) -> Vec<Query<'static>> {
         let keys = self.writes.iter().filter_map(|write| write.idempotency.as_ref());
         store::claim_keys(keys.map(|(key, _)| key))
+    }
+
+    fn is_dry_run(&self) -> bool {
+        self.writes.iter().any(|write| write.received.meta.dry_run)
     }
 
     fn max_new_leads(&self) -> Vec<(TenantId, usize)> {
@@ -188,7 +192,10 @@ impl WriteUnit<'_> {
 
 impl ClosingStatements {
     fn add(&mut self, write: &UnitWrite<'_>, written: &Written, deadline: DateTime<Utc>) {
-        if let Some((key, request_hash)) = write.idempotency.clone() {
+        // A dry run occupies no key. It is counted to learn whether the quota suffices, which is rolled back.
+        if let Some((key, request_hash)) = write.idempotency.clone()
+            && !write.received.meta.dry_run
+        {
             self.responses.push((key, StoredResponse { request_hash, written: written.clone() }));
         }
         *self.counts.entry(write.received.tenant()).or_insert(0) += 1;
@@ -265,7 +272,11 @@ impl<'a> UnitWrite<'a> {
     fn written(&self, state: &TenantState, record: Record) -> Result<Written, InternalError> {
         let (body, updated_at) = record_body::render(state, record)?;
         let is_new = matches!(self.received.write, Write::NewClient(_) | Write::NewLead(_));
-        Ok(Written { status: if is_new { 201 } else { 200 }, etag: etag(updated_at), replayed: false, body })
+        let (body, etag) = match self.received.meta.dry_run {
+            true => (record_body::without_new_ids(state, record, &body), String::new()),
+            false => (body, etag(updated_at)),
+        };
+        Ok(Written { status: if is_new { 201 } else { 200 }, etag, replayed: false, body })
     }
 }
 

@@ -118,6 +118,7 @@ fn message(caller: &Caller, group: &[WaitingRequest]) -> (BatchMeta, Bytes) {
         caller: caller.clone(),
         published_at: clock::database_now(),
         events: parts.iter().map(|part| part.events).sum(),
+        dry_run: false,
         // Each part has its own.
         traceparent: None,
         parts,

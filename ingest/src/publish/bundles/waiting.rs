@@ -218,7 +218,7 @@ mod tests {
                 request_id: Uuid::now_v7(),
                 context: TraceContext::begin(false),
             },
-            batch: ValidBatch { body: text.clone(), text, events },
+            batch: ValidBatch { body: text.clone(), text, events, dry_run: false },
             confirm_by: Instant::now(),
             reply_by: Instant::now(),
             share: None,

@@ -1,0 +1,26 @@
+//! `Connect-Dry-Run` (D46): the request is checked and decided like any other one, and nothing is written.
+
+use crate::refusal::Refusal;
+use hyper::HeaderMap;
+use hyper::header::{HeaderName, HeaderValue};
+
+const HEADER: HeaderName = HeaderName::from_static("connect-dry-run");
+
+/// Whether the request is a dry run. 400 when the header is repeated, or has another value than `true`.
+pub(crate) fn is_dry_run(headers: &HeaderMap) -> Result<bool, Refusal> {
+    let mut values = headers.get_all(HEADER).iter();
+    let fault = match (values.next(), values.next()) {
+        (None, _) => return Ok(false),
+        (Some(value), None) if value == "true" => return Ok(true),
+        (Some(_), None) => "must be true, in lower case",
+        (Some(_), Some(_)) => "must be given once",
+    };
+    Err(Refusal::InvalidRequest(format!("Connect-Dry-Run: {fault}")))
+}
+
+/// Names a dry run in its response, so that its caller knows that the header had its effect.
+pub(crate) fn mark(request: &HeaderMap, response: &mut HeaderMap) {
+    if is_dry_run(request) == Ok(true) {
+        response.insert(HEADER, HeaderValue::from_static("true"));
+    }
+}
