@@ -2,7 +2,8 @@
 # Signs a batch of events and sends it: send-batch.sh ENQUIRY
 #
 # ENQUIRY is your own id of the enquiry, of letters, digits and dashes. The events' ids contain it: sent again, they
-# are `duplicate` and have no second effect. Prints the results. Needs bash 3.2 or newer, curl and openssl.
+# are `duplicate` and have no second effect. With CONNECT_DRY_RUN=true nothing is written, and the results are those that
+# the batch would have. Prints the results. Needs bash 3.2 or newer, curl and openssl.
 
 set -euo pipefail
 export LC_ALL=C
@@ -29,6 +30,9 @@ body='{"events":[
    "payload":{"externalLeadId":"'$enquiry'","destination":"Kerala","paxCount":2}}
 ]}'
 
+dry_run=()
+[[ -z ${CONNECT_DRY_RUN-} ]] || dry_run=(--header "Connect-Dry-Run: $CONNECT_DRY_RUN")
+
 response=$(mktemp) headers=$(mktemp) failure=$(mktemp)
 trap 'rm -f "$response" "$headers" "$failure"' EXIT
 
@@ -45,6 +49,7 @@ send() {
         --header "X-Connect-Key: $CONNECT_KEY" \
         --header "X-Connect-Tenant: $CONNECT_TENANT" \
         --header "X-Connect-Signature: t=$time,v1=$mac" \
+        ${dry_run[@]+"${dry_run[@]}"} \
         --data-binary "$body" "${CONNECT_URL%/}/api/v1/crm/connect/events" 2>"$failure") || status=000
 }
 

@@ -71,6 +71,21 @@ async fn sends_a_batch_that_is_a_duplicate_when_sent_again() {
 }
 
 #[tokio::test]
+async fn a_dry_run_prints_the_results_and_sends_nothing_that_is_written() {
+    let world = World::shared().await;
+    let mut settings = settings(&world, &world.key).to_vec();
+    settings.push(("CONNECT_DRY_RUN".to_owned(), "true".to_owned()));
+    let ran = CommandOutput::example("send-batch.sh", &["web-1"], &settings, b"").await;
+    assert_eq!((ran.code, ran.errors.as_str()), (Some(0), ""), "{ran:?}");
+    assert_eq!(
+        (&ran.json()["accepted"], ran.json()["results"][1].get("leadId")),
+        (&json!(2), None),
+        "{ran:?}"
+    );
+    assert_eq!(world.pipeline(&[]).await.len(), 0);
+}
+
+#[tokio::test]
 async fn creates_a_lead_once_for_an_idempotency_key() {
     let world = World::shared().await;
     for language in LANGUAGES {

@@ -123,7 +123,7 @@ async fn the_documented_examples_create_read_and_update() {
     assert_eq!((ran.code, ran.errors.as_str()), (Some(0), ""), "{ran:?}");
     let statuses: Vec<_> = ran.output.lines().filter_map(|line| line.strip_prefix("HTTP/1.1 ")).collect();
     let [created, ok] = ["201 Created", "200 OK"];
-    assert_eq!(statuses, [created, created, ok, ok, ok, ok], "{}", ran.output);
+    assert_eq!(statuses, [created, created, ok, ok, ok, ok, ok], "{}", ran.output);
     for shown in
         [r#""destination":"Lisbon""#, r#""stage":"follow_up""#, r#""adults":2"#, "My sister comes along."]
     {
