@@ -7,6 +7,7 @@ mod auth;
 mod backlog;
 mod bundles;
 mod burst;
+mod cells;
 mod concurrency;
 mod connectctl;
 mod console;

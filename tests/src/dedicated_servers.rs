@@ -3,10 +3,12 @@
 mod cluster;
 mod encrypted;
 mod faults;
+mod load_balancer;
 mod pooler;
 
 pub use cluster::{BrokerCluster, ClusterQueue};
 pub use faults::SmallDisk;
+pub use load_balancer::LoadBalancer;
 pub use pooler::Pooler;
 
 use crate::services;

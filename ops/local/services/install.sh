@@ -32,6 +32,8 @@ missing_packages() {
             command -v node >/dev/null || echo nodejs
             # Between the programs and Postgres in some tests.
             [[ -x /usr/sbin/pgbouncer ]] || echo pgbouncer
+            # In front of two cells.
+            [[ -x /usr/sbin/haproxy ]] || echo haproxy
             # For programs whose clocks differ.
             command -v faketime >/dev/null || echo faketime
             ;;
@@ -76,7 +78,7 @@ install_missing() {
 
     # Debian starts a newly installed server at boot. The servers here are private, so the system's is disabled.
     local server
-    for server in rabbitmq-server prometheus pgbouncer; do
+    for server in rabbitmq-server prometheus pgbouncer haproxy; do
         [[ " ${packages[*]} " == *" $server "* ]] && command -v update-rc.d >/dev/null || continue
         update-rc.d "$server" disable >/dev/null 2>&1 || true
     done
