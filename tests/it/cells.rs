@@ -1,8 +1,7 @@
 //! Two cells behind HAProxy with the configuration of `ops/haproxy` (docs/scale.md).
 
 use tests::dedicated_servers::LoadBalancer;
-use tests::event::batch;
-use tests::{ApiKey, HttpRequest, Program, World, event};
+use tests::{ApiKey, HttpRequest, Program, World, batch, event};
 
 /// A line of the configuration for an ingest of the test.
 fn server(ingest: &Program) -> String {

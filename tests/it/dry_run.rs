@@ -6,8 +6,7 @@ use crate::records::{
 };
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use tests::event::batch;
-use tests::{Event, HttpRequest, HttpResponse, Program, UNREACHED_RECEIVER, World, event, text};
+use tests::{Event, HttpRequest, HttpResponse, Program, UNREACHED_RECEIVER, World, batch, event, text};
 
 const DRY_RUN: &str = "connect-dry-run";
 
@@ -67,10 +66,10 @@ async fn a_dry_batch_gets_the_results_of_a_real_one_without_ids_of_what_it_would
     let real = world.results(&events).await;
     let expected = [
         "error eventId status",
-        "eventId status warnings",
+        "eventId status warningDetails warnings",
         "eventId status",
-        "eventId status warnings",
-        "clientId eventId leadId status tripId warnings",
+        "eventId status warningDetails warnings",
+        "clientId eventId leadId status tripId warningDetails warnings",
         "clientId eventId leadId status tripId",
         "clientId eventId leadId status tripId",
         "clientId eventId status",

@@ -91,7 +91,7 @@ impl EventPublisher {
             let message = batch_message(&meta, batch.body, confirm_by, reply_by);
             let count = move || {
                 if !batch.dry_run {
-                    count_accepted(batch.events)
+                    count_accepted(batch.events);
                 }
             };
             self.queue.call_detached(message, vec![Box::new(share)], count).await

@@ -53,7 +53,10 @@ async fn failed_deliveries_are_seen_and_replayed_one_by_one_and_all_that_match()
     assert!(!page.contains("x-evil"), "only headers that explain a failure are kept: {page}");
     let viewer = console.viewer().await;
     let masked = viewer.page(&format!("{DELIVERIES}/{first}")).await;
-    assert!(!masked.contains("leadId") && !masked.contains("shop") && !masked.contains("Send it again"), "{masked}");
+    assert!(
+        !masked.contains("leadId") && !masked.contains("shop") && !masked.contains("Send it again"),
+        "{masked}"
+    );
 
     receiver.respond_to_all(Behavior::status(204));
     let done = visitor.change(&format!("{DELIVERIES}/{first}/replay"), &[]).await;

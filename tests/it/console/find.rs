@@ -42,7 +42,10 @@ async fn an_event_is_followed_from_its_request_to_the_attempts_of_its_webhooks()
         (&Value::from("ANA@example.com"), "client"),
     ] {
         let found = by(id).await;
-        assert!([stage, "received", "applied", "attempt"].iter().all(|one| found.contains(one)), "{id}: {found}");
+        assert!(
+            [stage, "received", "applied", "attempt"].iter().all(|one| found.contains(one)),
+            "{id}: {found}"
+        );
     }
     assert_eq!(by(&Value::from("order-4712")).await, "");
     world.add_tenant("other").await;
@@ -57,7 +60,13 @@ async fn an_event_is_followed_from_its_request_to_the_attempts_of_its_webhooks()
         let page = visitor.page(&format!("{path}?id=%20order-4711%20")).await;
         assert!(page.contains("number 1: status 204") && page.contains(text(&result["clientId"])), "{page}");
         let url = receiver.url("/hook");
-        for words in ["Received", "Applied", "Webhook prepared", &format!(">{url}</a></h2>"), &format!("Sent to {url}")] {
+        for words in [
+            "Received",
+            "Applied",
+            "Webhook prepared",
+            &format!(">{url}</a></h2>"),
+            &format!("Sent to {url}"),
+        ] {
             assert!(page.contains(words), "{words}: {page}");
         }
         assert!(visitor.page(&format!("{path}?id=%3Cscript%3E")).await.contains("&lt;script&gt;"));

@@ -18,7 +18,11 @@ async fn administrators_manage_members_and_discovery_and_operators_the_limits() 
     assert!(!page.contains("Add a member"), "a viewer sees no forms: {page}");
     let faults = admin.post(&members, &[("email", "nobody"), ("name", "Typed")]).await;
     assert_eq!(faults.status, 422);
-    assert_eq!(body(&faults).matches(" autofocus").count(), 1, "the field with the first fault has the focus");
+    assert_eq!(
+        body(&faults).matches(" autofocus").count(),
+        1,
+        "the field with the first fault has the focus"
+    );
     assert!(body(&faults).contains("must be an email address") && body(&faults).contains("value=\"Typed\""));
     admin.change(&format!("{members}/remove"), &[("email", "zoe@example.com")]).await;
     let inactive = "SELECT count(*) FROM members WHERE email = 'zoe@example.com' AND NOT active";

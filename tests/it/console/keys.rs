@@ -83,7 +83,10 @@ async fn a_key_is_created_used_changed_rotated_and_revoked() {
     {
         assert!(audit.contains(&format!("<th scope=\"row\">{action}</th>")), "{action}: {audit}");
     }
-    assert!(audit.contains("<td data-label=\"Who\"><bdi>admin</bdi></td><td data-label=\"With\">console</td>"), "{audit}");
+    assert!(
+        audit.contains("<td data-label=\"Who\"><bdi>admin</bdi></td><td data-label=\"With\">console</td>"),
+        "{audit}"
+    );
     let revoked = visitor.page(&page).await;
     assert!(revoked.contains("Revoked") && !revoked.contains("Replace the secret"), "{revoked}");
     let refused = visitor.post(&format!("{page}/scopes"), &[("scopes", "leads:read")]).await;

@@ -240,8 +240,14 @@ async fn a_partner_invites_nobody_whatever_their_role() {
     let refused = partner.get(partners).await;
     assert!(refused.status == 403 && body(&refused).contains("href=\"/agencies/acme/deliveries\""), "a menu");
     let missing = body(&partner.get("/nothing").await);
-    assert!(missing.contains("Not found") && missing.contains("href=\"/agencies/acme/deliveries\""), "{missing}");
-    assert!(!partner.page("/agencies/acme").await.contains(partners) && admin.page(partners).await.contains(LINKS));
+    assert!(
+        missing.contains("Not found") && missing.contains("href=\"/agencies/acme/deliveries\""),
+        "{missing}"
+    );
+    assert!(
+        !partner.page("/agencies/acme").await.contains(partners)
+            && admin.page(partners).await.contains(LINKS)
+    );
     assert_eq!(console.world.database.count("SELECT count(*) FROM console_login_links").await, 0);
 }
 

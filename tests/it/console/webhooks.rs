@@ -38,7 +38,11 @@ async fn a_subscription_is_created_paused_resumed_rotated_and_removed() {
     assert_eq!(visitor.change(&format!("{page}/url"), &changed).await, format!("{page}?done=url"));
     assert_eq!(count("display_url = 'https://93.184.215.14/moved?token=***'").await, 1);
     let refused = visitor.post(&format!("{page}/url"), &[("url", "https://10.0.0.1/")]).await;
-    assert!(refused.status == 422 && body(&refused).contains("address 10.0.0.1 is not public"), "{}", body(&refused));
+    assert!(
+        refused.status == 422 && body(&refused).contains("address 10.0.0.1 is not public"),
+        "{}",
+        body(&refused)
+    );
     let recorded = console.world.connectctl.list(&["audit", "--tenant", "acme"]).await;
     assert_eq!(recorded.iter().filter(|record| record["action"] == "subscription.url").count(), 1);
     visitor.change(&format!("{page}/pause"), &[]).await;

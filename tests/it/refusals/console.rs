@@ -75,7 +75,10 @@ async fn the_list_of_keys_shows_the_requests_of_a_day() {
     let old = "INSERT INTO api_key_requests SELECT tenant_id, prefix, now() - interval '25 hours', 7000, 8000 FROM api_keys";
     console.world.database.execute(old).await;
     let page = console.viewer().await.page("/agencies/acme/keys").await;
-    let link = format!("<td data-label=\"Accepted, last day\">0</td><td data-label=\"Refused, last day\"><a href=\"{PAGE}?key={}\">3</a></td>", console.world.key.prefix);
+    let link = format!(
+        "<td data-label=\"Accepted, last day\">0</td><td data-label=\"Refused, last day\"><a href=\"{PAGE}?key={}\">3</a></td>",
+        console.world.key.prefix
+    );
     assert!(page.contains(&link), "{page}");
 }
 

@@ -50,8 +50,10 @@ async fn main() {
             let first = page.evaluate("document.querySelector('main th a').href").await;
             page.open(text(&first)).await;
         }
-        for (width, colors) in
-            [1280, 800, 390].map(|width| (width, ColorScheme::Light)).into_iter().chain([(1280, ColorScheme::Dark)])
+        for (width, colors) in [1280, 800, 390]
+            .map(|width| (width, ColorScheme::Light))
+            .into_iter()
+            .chain([(1280, ColorScheme::Dark)])
         {
             page.set_size(width, 1600).await;
             page.set_colors(colors).await;

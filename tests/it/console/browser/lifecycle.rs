@@ -84,7 +84,10 @@ async fn a_key_and_a_webhook_live_from_their_creation_to_their_end() {
     person.open(&subscription).await;
     person.sees("Health").await;
     // The page is refreshed, and can be copied from all the same.
-    person.page.evaluate("{ document.activeElement.blur(); document.querySelector('main').dataset.old = 'yes'; }").await;
+    person
+        .page
+        .evaluate("{ document.activeElement.blur(); document.querySelector('main').dataset.old = 'yes'; }")
+        .await;
     let is_old = async || person.page.evaluate("!!document.querySelector('main').dataset.old").await;
     until_equal("the page is as it was", false, is_old).await;
     assert_eq!(person.page.evaluate("document.querySelectorAll('main .copy').length").await, 1);
