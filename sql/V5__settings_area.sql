@@ -104,7 +104,6 @@ CREATE TABLE activity_minutes (
     minute      timestamptz NOT NULL,
     accepted    bigint      NOT NULL DEFAULT 0,
     refused     bigint      NOT NULL DEFAULT 0,
-    timed_out   bigint      NOT NULL DEFAULT 0,
     applied     bigint      NOT NULL DEFAULT 0,
     failed      bigint      NOT NULL DEFAULT 0,
     delivered   bigint      NOT NULL DEFAULT 0,
@@ -121,8 +120,6 @@ COMMENT ON COLUMN activity_minutes.minute IS
 COMMENT ON COLUMN activity_minutes.accepted IS
     'Requests with valid credentials that were not refused, as in api_key_requests.';
 COMMENT ON COLUMN activity_minutes.refused IS 'Refused requests that named an existing key, as in api_key_requests.';
-COMMENT ON COLUMN activity_minutes.timed_out IS
-    'Requests that got 503 processing_timeout. A batch was, or may have been, published; a records write was not begun.';
 COMMENT ON COLUMN activity_minutes.applied IS 'Events that were applied; duplicates are not among them.';
 COMMENT ON COLUMN activity_minutes.failed IS 'Events that were failed.';
 COMMENT ON COLUMN activity_minutes.delivered IS 'Attempts at webhooks that got a 2xx status.';

@@ -121,7 +121,7 @@ pub(super) async fn erasures(client: &Client) -> Result<Vec<Finding>> {
 
 /// Requests of the last minutes that got 503 `processing_timeout`.
 pub(super) async fn requests(client: &Client) -> Result<Vec<Finding>> {
-    let finding = overview::timed_out_requests(&overview::last_hour(client, None).await?).map(|text| {
+    let finding = overview::timed_out_requests(&overview::recent_failures(client, None).await?).map(|text| {
         Finding::warning(
             text,
             format!(

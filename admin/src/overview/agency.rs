@@ -1,6 +1,6 @@
 //! What an agency should look at, in words, each with the page that tells more and the next step.
 
-use super::{ActivityMinute, Attention, Place, RECENT, last_hour, recent, since};
+use super::{ActivityMinute, Attention, Place, RECENT, last_hour, recent, recent_failures, since};
 use crate::deliveries::{self, DeliveryQuery, first_id};
 use crate::keys::{self, Key, KeyFilter};
 use crate::store::attention::{FailureCause, RefusalCause};
@@ -59,9 +59,8 @@ pub async fn agency(client: &Client, tenant: TenantId, slug: &str) -> Result<Age
         dead: dead.items.len(),
         has_more_dead: dead.next.is_some(),
     };
-    let since = since(&overview.hour);
-    let failures = store::attention::failures(client, tenant.0, since).await?;
-    let refusals = store::attention::refusals(client, tenant, first_id(since)).await?;
+    let failures = recent_failures(client, Some(tenant)).await?;
+    let refusals = store::attention::refusals(client, tenant, first_id(since())).await?;
     overview.find_attention(&failures, &refusals, clock::database_now());
     Ok(overview)
 }

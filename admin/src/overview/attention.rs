@@ -1,7 +1,7 @@
 //! What an operator should look at, in words, each with its section of the runbook. One cause has one line: what follows from it is
 //! left out.
 
-use super::{ActivityMinute, Attention, Place, QueueState, RECENT, last_hour, queue_states, recent, since};
+use super::{ActivityMinute, Attention, Place, QueueState, RECENT, last_hour, queue_states, recent, recent_failures};
 use crate::doctor::Finding;
 use crate::queues::waiting_since;
 use crate::store::attention::{FailureCause, RunningPrograms};
@@ -12,7 +12,6 @@ use common::broker::Queue;
 use common::clock;
 use common::model::SLOTS;
 use tokio_postgres::Client;
-use uuid::Uuid;
 
 /// If no program has reported the queues for this long, something is wrong: each reports at least every half minute.
 const UNSEEN: TimeDelta = TimeDelta::minutes(1);
@@ -56,13 +55,12 @@ struct Seen {
 
 /// What needs the attention of operators now. Reads a few rows, and does not ask the broker.
 pub async fn attention(client: &Client, servers: &ServerStates) -> Result<Vec<Attention>> {
-    let hour = last_hour(client, None).await?;
     let seen = Seen {
         now: clock::database_now(),
         running: store::attention::running_programs(client).await?,
         queues: queue_states(client).await?,
-        failures: store::attention::failures(client, Uuid::nil(), since(&hour)).await?,
-        hour,
+        hour: last_hour(client, None).await?,
+        failures: recent_failures(client, None).await?,
         pressures: tenants::pressures(client).await?,
         outbox: store::activity::oldest_pending(client).await?,
         due: store::activity::oldest_due(client).await?,
@@ -208,7 +206,7 @@ fn check_webhooks(seen: &Seen, slots: i64, add: &mut impl FnMut(&'static str, St
 
 /// Requests and events that fail because of Connect.
 fn check_responses(seen: &Seen, add: &mut impl FnMut(&'static str, String, &str)) {
-    if let Some(text) = timed_out_requests(&seen.hour) {
+    if let Some(text) = timed_out_requests(&seen.failures) {
         add(TIMED_OUT_SECTION, text, "Read /readyz of each worker, and restart those that do not respond.");
     }
     for FailureCause { cause, failed, .. } in &seen.failures {
@@ -235,13 +233,11 @@ fn check_responses(seen: &Seen, add: &mut impl FnMut(&'static str, String, &str)
 
 /// What to say if the latest requests got 503 `processing_timeout`. Nothing else in the overview shows a worker that hangs: the broker
 /// knows its consumers, and it has received the messages that would wait.
-pub(crate) fn timed_out_requests(hour: &[ActivityMinute]) -> Option<String> {
-    let timed_out = recent(hour, |minute| minute.timed_out);
-    (timed_out > 0).then(|| {
-        format!(
-            "Requests of the last {RECENT} minutes that got 503 processing_timeout: {timed_out}. If the number still grows and nothing waits in the queues, a worker may hang, or RabbitMQ is slow to confirm."
-        )
-    })
+pub(crate) fn timed_out_requests(failures: &[FailureCause]) -> Option<String> {
+    let timed_out = failures.iter().find(|one| one.cause == "response:processing_timeout")?.failed;
+    Some(format!(
+        "Requests of the last {RECENT} minutes that got 503 processing_timeout: {timed_out}. If the number still grows and nothing waits in the queues, a worker may hang, or RabbitMQ is slow to confirm."
+    ))
 }
 
 /// Whether many of the latest requests were refused, or attempts failed.

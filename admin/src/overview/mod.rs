@@ -9,6 +9,7 @@ mod mails;
 
 pub use crate::store::activity::{ActivityMinute, QueueState};
 pub use crate::store::attention::{AttentionNews, MailRecipient, mail_recipients};
+use crate::store::attention::FailureCause;
 use crate::{Result, store};
 pub use agency::{AgencyOverview, agency};
 pub use attention::{ServerStates, attention};
@@ -115,8 +116,13 @@ fn recent(hour: &[ActivityMinute], count: fn(&ActivityMinute) -> i64) -> i64 {
 }
 
 /// When the latest minutes began.
-fn since(hour: &[ActivityMinute]) -> DateTime<Utc> {
-    hour.get(hour.len().saturating_sub(RECENT)).map_or_else(clock::database_now, |minute| minute.at)
+fn since() -> DateTime<Utc> {
+    first_period(clock::database_now(), MINUTE, RECENT as i32)
+}
+
+/// What failed in the latest minutes, of a tenant or of all together.
+pub(crate) async fn recent_failures(client: &Client, tenant: Option<TenantId>) -> Result<Vec<FailureCause>> {
+    store::attention::failures(client, tenant.map_or_else(Uuid::nil, |id| id.0), since()).await
 }
 
 /// The first moment of the first of `count` minutes or hours, of which the last one is the current one.

@@ -24,8 +24,6 @@ pub struct ActivityMinute {
     pub delivered: i64,
     /// Other attempts at webhooks.
     pub undelivered: i64,
-    /// Requests that got 503 `processing_timeout`.
-    pub timed_out: i64,
 }
 
 /// What the programs saw of a queue last.
@@ -47,7 +45,7 @@ pub struct QueueState {
 
 common::statements! {
     const MINUTES = "-- activity_minutes.last
-    SELECT minute, accepted, refused, applied, failed, delivered, undelivered, timed_out
+    SELECT minute, accepted, refused, applied, failed, delivered, undelivered
     FROM activity_minutes WHERE tenant_id = $1 AND minute >= $2 AND slot BETWEEN $3::smallint AND $4::smallint
     ORDER BY minute";
 
@@ -154,7 +152,7 @@ pub(crate) async fn dead(client: &Client) -> Result<i64> {
 
 fn minute(row: &Row) -> Result<ActivityMinute> {
     Ok(read_row!(row => ActivityMinute {
-        at = "minute", accepted, refused, applied, failed, delivered, undelivered, timed_out
+        at = "minute", accepted, refused, applied, failed, delivered, undelivered
     }))
 }
 

@@ -48,11 +48,6 @@ pub fn count_requests(tenant: TenantId, accepted: u64, refused: u64) {
     pending().count(tenant, ActivityCounts { accepted, refused, ..ActivityCounts::default() });
 }
 
-/// Counts a request of a tenant that got 503 `processing_timeout`.
-pub fn count_timed_out(tenant: TenantId) {
-    pending().count(tenant, ActivityCounts { timed_out: 1, ..ActivityCounts::default() });
-}
-
 /// Counts events of a tenant that were applied and failed.
 pub fn count_events(tenant: TenantId, applied: u64, failed: u64) {
     pending().count(tenant, ActivityCounts { applied, failed, ..ActivityCounts::default() });

@@ -23,13 +23,10 @@ pub(super) struct ActivityCounts {
     pub(super) failed: u64,
     pub(super) delivered: u64,
     pub(super) undelivered: u64,
-    /// Requests that got 503 `processing_timeout`.
-    pub(super) timed_out: u64,
 }
 
 impl ActivityCounts {
-    const NONE: Self =
-        Self { accepted: 0, refused: 0, applied: 0, failed: 0, delivered: 0, undelivered: 0, timed_out: 0 };
+    const NONE: Self = Self { accepted: 0, refused: 0, applied: 0, failed: 0, delivered: 0, undelivered: 0 };
 
     const fn add(&mut self, other: Self) {
         self.accepted += other.accepted;
@@ -38,7 +35,6 @@ impl ActivityCounts {
         self.failed += other.failed;
         self.delivered += other.delivered;
         self.undelivered += other.undelivered;
-        self.timed_out += other.timed_out;
     }
 }
 

@@ -42,10 +42,10 @@ crate::statements! {
     /// The order of rows keeps statements of several programs from deadlocks. A minute that is over is not written again.
     const ADD = concat!("-- activity_minutes.add
     INSERT INTO activity_minutes AS stored
-        (tenant_id, slot, minute, accepted, refused, applied, failed, delivered, undelivered, timed_out)
-    SELECT tenant_id, slot, first, accepted, refused, applied, failed, delivered, undelivered, timed_out
-    FROM unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[])
-        AS new (tenant_id, accepted, refused, applied, failed, delivered, undelivered, timed_out)
+        (tenant_id, slot, minute, accepted, refused, applied, failed, delivered, undelivered)
+    SELECT tenant_id, slot, first, accepted, refused, applied, failed, delivered, undelivered
+    FROM unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[])
+        AS new (tenant_id, accepted, refused, applied, failed, delivered, undelivered)
     CROSS JOIN (VALUES
         (", slot!("64"), "),
         ((64 + floor(extract(epoch FROM LEAST($1::timestamptz, now())) / 3600)::bigint % 192)::smallint,
@@ -54,7 +54,7 @@ crate::statements! {
     ORDER BY tenant_id, slot
     ON CONFLICT (tenant_id, slot) DO UPDATE SET minute = excluded.minute, ",
         sum!("accepted"), ", ", sum!("refused"), ", ", sum!("applied"), ", ", sum!("failed"), ", ",
-        sum!("delivered"), ", ", sum!("undelivered"), ", ", sum!("timed_out"), "
+        sum!("delivered"), ", ", sum!("undelivered"), "
     WHERE stored.minute <= excluded.minute");
 
     /// In the order of tenants and causes, as above.
@@ -136,12 +136,11 @@ async fn write_counts(
     let (accepted, refused) = (counts(|counts| counts.accepted), counts(|counts| counts.refused));
     let (applied, failed) = (counts(|counts| counts.applied), counts(|counts| counts.failed));
     let (delivered, undelivered) = (counts(|counts| counts.delivered), counts(|counts| counts.undelivered));
-    let timed_out = counts(|counts| counts.timed_out);
     let statement = client.prepare_cached(ADD.as_str()).await?;
     client
         .execute(
             &statement,
-            &[&now, &tenants, &accepted, &refused, &applied, &failed, &delivered, &undelivered, &timed_out],
+            &[&now, &tenants, &accepted, &refused, &applied, &failed, &delivered, &undelivered],
         )
         .await?;
     Ok(())

@@ -98,7 +98,7 @@ impl EventPublisher {
         };
         result.map_err(|error| {
             tracing::debug!(%error, "publishing a batch or waiting for its result failed");
-            error.count_and_refuse(caller.tenant_id, Refusal::ProcessingTimeout)
+            error.refuse(Refusal::ProcessingTimeout)
         })
     }
 }

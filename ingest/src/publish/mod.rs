@@ -16,7 +16,6 @@ use crate::limits::backlog::{Backlog, Share};
 use crate::overload::OverloadReason;
 use crate::refusal::Refusal;
 use bytes::Bytes;
-use common::activity;
 use common::broker::{CallError, Holds, Rpc, RpcRequest};
 use common::model::TenantId;
 use thiserror::Error;
@@ -113,16 +112,8 @@ impl QueuePublisher {
 }
 
 impl SubmitError {
-    /// Like [`refuse`](Self::refuse); also counts a request of the tenant without a reply for the overview of the settings area.
-    pub(crate) fn count_and_refuse(self, tenant: TenantId, without_reply: Refusal) -> Refusal {
-        if self == Self::Call(CallError::NoReply) {
-            activity::count_timed_out(tenant);
-        }
-        self.refuse(without_reply)
-    }
-
     /// 503 `overloaded` when nothing was published; `without_reply` when the message was, or may have been, published.
-    fn refuse(self, without_reply: Refusal) -> Refusal {
+    pub(crate) fn refuse(self, without_reply: Refusal) -> Refusal {
         match self {
             Self::PublishQueueFull => OverloadReason::PublishQueue.refuse(),
             Self::Call(CallError::Unavailable) => OverloadReason::Broker.refuse(),

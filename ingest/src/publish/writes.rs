@@ -11,7 +11,6 @@ use super::{QueuePublisher, RequestMessage, SubmitError};
 use crate::limits::backlog::{self, Share};
 use crate::refusal::Refusal;
 use bytes::Bytes;
-use common::activity;
 use common::broker::CallError;
 use common::caller::Caller;
 use common::clock;
@@ -105,17 +104,12 @@ impl WritePublisher {
                     sleep_until(deadline).await;
                 }
                 let without_reply = Refusal::Write(WriteRefusal::ProcessingTimeout);
-                return Err(error.count_and_refuse(caller.tenant_id, without_reply));
+                return Err(error.refuse(without_reply));
             }
         };
         match serde_json::from_slice(&reply) {
             Ok(WriteReply::Written(written)) => Ok(written),
-            Ok(WriteReply::Refused(refusal)) => {
-                if refusal == WriteRefusal::ProcessingTimeout {
-                    activity::count_timed_out(caller.tenant_id);
-                }
-                Err(Refusal::Write(refusal))
-            }
+            Ok(WriteReply::Refused(refusal)) => Err(Refusal::Write(refusal)),
             Err(error) => {
                 limited!(FAULTS[1], error, %error, "the worker's reply to a records write cannot be parsed; responding 500");
                 Err(Refusal::Internal)

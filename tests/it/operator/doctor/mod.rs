@@ -127,7 +127,7 @@ async fn checks_that_cannot_run_are_findings_and_the_others_run() {
 async fn a_check_without_a_response_is_an_error() {
     let world = World::with().ingests(0).workers(0).start().await;
     let client = world.database.connect().await;
-    let lock = "BEGIN; LOCK TABLE activity_minutes IN ACCESS EXCLUSIVE MODE";
+    let lock = "BEGIN; LOCK TABLE failure_minutes IN ACCESS EXCLUSIVE MODE";
     client.batch_execute(lock).await.expect("a lock");
     let finding = until_found(&world.connectctl, &[], "error", "requests", "the check could not run: ").await;
     assert!(text(&finding["message"]).contains("lock timeout"), "{finding}");
