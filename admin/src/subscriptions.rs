@@ -280,14 +280,11 @@ pub async fn health(
 }
 
 /// The attempts on a subscription's newest deliveries in each of the last 24 hours, the current one last.
-pub async fn last_day(
-    client: &Client,
-    tenant: TenantId,
-    subscription: Uuid,
-) -> Result<Vec<ActivityMinute>> {
+pub async fn last_day(client: &Client, tenant: TenantId, subscription: Uuid) -> Result<Vec<ActivityMinute>> {
     let first = first_period(clock::database_now(), HOUR, 24);
     let times = (first_id(first - WINDOW), first);
-    let counted = store::receiver_health::hours(client, tenant, subscription, times, HEALTH_DELIVERIES).await?;
+    let counted =
+        store::receiver_health::hours(client, tenant, subscription, times, HEALTH_DELIVERIES).await?;
     let hour = |at: DateTime<Utc>| {
         let (delivered, attempts) = counted.get(&(at.timestamp() / 3_600)).copied().unwrap_or_default();
         ActivityMinute { at, delivered, undelivered: attempts - delivered, ..ActivityMinute::default() }

@@ -54,7 +54,8 @@ pub async fn find(client: &Client, id: &str, with_responses: bool) -> Result<Del
     let found = store::deliveries::find(client, parse_id(id)?).await?;
     let mut delivery = found.ok_or_else(|| AdminError::DeliveryNotFound(id.to_owned()))?;
     let tenant = delivery.tenant;
-    store::deliveries::load_attempts(client, tenant, std::slice::from_mut(&mut delivery), with_responses).await?;
+    store::deliveries::load_attempts(client, tenant, std::slice::from_mut(&mut delivery), with_responses)
+        .await?;
     Ok(delivery)
 }
 

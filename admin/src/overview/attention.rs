@@ -1,7 +1,9 @@
 //! What an operator should look at, in words, each with its section of the runbook. One cause has one line: what follows from it is
 //! left out.
 
-use super::{ActivityMinute, Attention, Place, QueueState, RECENT, last_hour, queue_states, recent, recent_failures};
+use super::{
+    ActivityMinute, Attention, Place, QueueState, RECENT, last_hour, queue_states, recent, recent_failures,
+};
 use crate::doctor::Finding;
 use crate::queues::waiting_since;
 use crate::store::attention::{FailureCause, RunningPrograms};

@@ -8,8 +8,8 @@ mod attention;
 mod mails;
 
 pub use crate::store::activity::{ActivityMinute, QueueState};
-pub use crate::store::attention::{AttentionNews, MailRecipient, mail_recipients};
 use crate::store::attention::FailureCause;
+pub use crate::store::attention::{AttentionNews, MailRecipient, mail_recipients};
 use crate::{Result, store};
 pub use agency::{AgencyOverview, agency};
 pub use attention::{ServerStates, attention};
@@ -100,7 +100,10 @@ pub async fn queue_lengths(client: &Client) -> Result<Vec<QueueLengths>> {
     for queue in Queue::CONSUMED {
         let seen = store::activity::lengths(client, queue, first).await?;
         let of = |at| seen.iter().find(|(minute, _)| *minute == at).map_or(0, |(_, ready)| *ready);
-        all.push(QueueLengths { queue, most: (0..MINUTES as i32).map(|number| of(first + MINUTE * number)).collect() });
+        all.push(QueueLengths {
+            queue,
+            most: (0..MINUTES as i32).map(|number| of(first + MINUTE * number)).collect(),
+        });
     }
     Ok(all)
 }

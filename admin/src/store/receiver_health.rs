@@ -95,8 +95,7 @@ pub(crate) async fn hours(
     most: i64,
 ) -> Result<HashMap<i64, (i64, i64)>> {
     let subscriptions = [subscription];
-    let parameters: super::Parameters<'_> =
-        &[&tenant.0, &subscriptions.as_slice(), &first_id, &since, &most];
+    let parameters: super::Parameters<'_> = &[&tenant.0, &subscriptions.as_slice(), &first_id, &since, &most];
     let read = |row: &Row| Ok((row.try_get("hour")?, (row.try_get("succeeded")?, row.try_get("attempts")?)));
     Ok(all(client, HOURS, parameters, read).await?.into_iter().collect())
 }

@@ -29,7 +29,15 @@ impl Attempt {
     pub(super) fn without_status(outcome: Outcome, error: &str) -> Self {
         let error = Some(error.to_owned());
         let duration = Duration::ZERO;
-        Self { outcome, status: None, error, response: None, response_headers: None, retry_after: None, duration }
+        Self {
+            outcome,
+            status: None,
+            error,
+            response: None,
+            response_headers: None,
+            retry_after: None,
+            duration,
+        }
     }
 }
 

@@ -179,7 +179,10 @@ mod tests {
         let rows = html! { tr { th { "a" } td { "b" } td.number { "<td" } } tr { th { "c" } td { "d" } } };
         let shown = labeled(&["A", "B&C", "#D"], &rows.0).into_string();
         assert_eq!(shown.matches("<td data-label=\"B&amp;C\">").count(), 2, "{shown}");
-        assert!(shown.starts_with("<tr><th>") && shown.contains("<td data-label=\"D\" class=\"number\">&lt;td<"), "{shown}");
+        assert!(
+            shown.starts_with("<tr><th>") && shown.contains("<td data-label=\"D\" class=\"number\">&lt;td<"),
+            "{shown}"
+        );
         assert!(labeled(&["A"], "<tr><td>x</td></tr>").into_string().contains("<td data-label=\"A\">"));
     }
 

@@ -20,7 +20,11 @@ const TENANT_PAGES: [(&str, &str, &str); 13] = [
     ("/find", "Where is my event?", FIND),
     ("/pipeline", "Enquiries", "M2 4h12M2 8h12M2 12h8"),
     ("/members", "Members", "M8 2a3 3 0 1 0 0 6a3 3 0 0 0 0-6M2 14c1-5 11-5 12 0"),
-    ("/partners", "Partners", "M5 4a2 2 0 1 0 0 4a2 2 0 0 0 0-4M12 4a2 2 0 1 0 0 4a2 2 0 0 0 0-4M1 14c1-5 7-5 8 0M10 11c2-2 5-1 5 3"),
+    (
+        "/partners",
+        "Partners",
+        "M5 4a2 2 0 1 0 0 4a2 2 0 0 0 0-4M12 4a2 2 0 1 0 0 4a2 2 0 0 0 0-4M1 14c1-5 7-5 8 0M10 11c2-2 5-1 5 3",
+    ),
     ("/usage", "Usage", "M3 14V9M8 14V3M13 14V6"),
     ("/settings", "Agency", "M2 5h12M2 11h12M5 3v4M10 9v4"),
     ("/audit", "Audit", AUDIT),
@@ -115,7 +119,11 @@ fn is_below(path: &str, page: &str) -> bool {
 fn breadcrumbs(context: &Context<'_>) -> Markup {
     let path = context.request.path.as_str();
     let listed = |pages: &[(&str, &'static str, &str)], path: &str| {
-        pages.iter().skip(1).find(|(page, ..)| is_below(path, page)).map(|(page, name, _)| (page.to_string(), *name))
+        pages
+            .iter()
+            .skip(1)
+            .find(|(page, ..)| is_below(path, page))
+            .map(|(page, name, _)| (page.to_string(), *name))
     };
     let mut above = Vec::new();
     if context.may(Role::Operator) && path != "/" {

@@ -43,7 +43,8 @@ pub(super) async fn charts(
     let chosen = view.request.query.get("range");
     let range = [DAY, WEEK].into_iter().find(|range| range.name == chosen).unwrap_or(HOUR);
     let tenant = view.tenant_if_any().map(|tenant| tenant.id);
-    let loaded = if range.hours > 0 { last_hours(view.client(), tenant, range.hours).await? } else { Vec::new() };
+    let loaded =
+        if range.hours > 0 { last_hours(view.client(), tenant, range.hours).await? } else { Vec::new() };
     let (counts, queues) = if range.hours > 0 { (loaded.as_slice(), &[][..]) } else { (hour, queues) };
     let path = view.request.path.as_str();
     Ok(html! {
@@ -105,7 +106,10 @@ fn counted(
     let about =
         format!("{} {} and {} {} in the last {}", sum(&wanted), up.0, sum(&others), down.0, range.text);
     let (up, down) = ((up.0, wanted.as_slice()), Some((down.0, others.as_slice())));
-    chart::draw(&Chart { id, title, periods: &periods(range, counts), up, down, limit: None, are_levels: false }, &about)
+    chart::draw(
+        &Chart { id, title, periods: &periods(range, counts), up, down, limit: None, are_levels: false },
+        &about,
+    )
 }
 
 fn length(range: &Range, counts: &[ActivityMinute], queue: &QueueLengths) -> Markup {
@@ -115,7 +119,8 @@ fn length(range: &Range, counts: &[ActivityMinute], queue: &QueueLengths) -> Mar
     let most = number(queue.most.iter().copied().max().unwrap_or_default());
     let about = format!("{now} messages in the current minute, {most} at the most");
     let (periods, up) = (periods(range, counts), ("waiting", queue.most.as_slice()));
-    let chart = Chart { id: name, title: &title, periods: &periods, up, down: None, limit: None, are_levels: true };
+    let chart =
+        Chart { id: name, title: &title, periods: &periods, up, down: None, limit: None, are_levels: true };
     html! { div { (chart::draw(&chart, &about)) p.soft { (about) } } }
 }
 
@@ -126,17 +131,20 @@ fn table(range: &Range, counts: &[ActivityMinute], queues: &[QueueLengths]) -> M
     }
     headings.extend(queues.iter().map(|queue| format!("#Waiting in {}", queue.queue.as_str())));
     let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
-    data_table(&headings, &html! {
-        @for (index, one) in counts.iter().enumerate().rev() {
-            tr {
-                th scope="row" { (period(range, one.at)) }
-                @for (_, _, up, down) in CHARTS {
-                    td.number { (number((up.1)(one))) } td.number { (number((down.1)(one))) }
+    data_table(
+        &headings,
+        &html! {
+            @for (index, one) in counts.iter().enumerate().rev() {
+                tr {
+                    th scope="row" { (period(range, one.at)) }
+                    @for (_, _, up, down) in CHARTS {
+                        td.number { (number((up.1)(one))) } td.number { (number((down.1)(one))) }
+                    }
+                    @for queue in queues { td.number { (number(queue.most.get(index).copied().unwrap_or_default())) } }
                 }
-                @for queue in queues { td.number { (number(queue.most.get(index).copied().unwrap_or_default())) } }
             }
-        }
-    })
+        },
+    )
 }
 
 #[cfg(test)]

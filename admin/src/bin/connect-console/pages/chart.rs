@@ -27,7 +27,9 @@ pub(crate) struct Chart<'a> {
 /// The smallest of 1, 2, 5, 10, 20 and so on that is not less.
 fn rounded_up(count: i64) -> i64 {
     let mut powers = (0..18).map(|power| 10_i64.pow(power));
-    powers.find_map(|power| [1, 2, 5].map(|digit| digit * power).into_iter().find(|nice| *nice >= count)).unwrap_or(i64::MAX)
+    powers
+        .find_map(|power| [1, 2, 5].map(|digit| digit * power).into_iter().find(|nice| *nice >= count))
+        .unwrap_or(i64::MAX)
 }
 
 fn sum(counts: &[i64]) -> i64 {
@@ -38,16 +40,19 @@ fn sum(counts: &[i64]) -> i64 {
 /// those who do not see it.
 pub(crate) fn draw(chart: &Chart<'_>, about: &str) -> Markup {
     let Chart { id, title, periods, up, down, limit, are_levels } = *chart;
-    let total = |counts: &[i64]| if are_levels { counts.last().copied().unwrap_or_default() } else { sum(counts) };
+    let total =
+        |counts: &[i64]| if are_levels { counts.last().copied().unwrap_or_default() } else { sum(counts) };
     let most = |counts: &[i64]| counts.iter().copied().max().unwrap_or_default();
     let most_down = down.map_or(0, |(_, counts)| most(counts));
     // One scale for both, in which neither leaves its part.
-    let scale = rounded_up(most(up.1).max(limit.unwrap_or_default()).max(most_down.saturating_mul(UP / DOWN)).max(2));
+    let scale =
+        rounded_up(most(up.1).max(limit.unwrap_or_default()).max(most_down.saturating_mul(UP / DOWN)).max(2));
     let height = |count: i64| {
         let exact = i64::try_from(i128::from(count) * i128::from(UP) / i128::from(scale)).unwrap_or(UP);
         if count > 0 { exact.max(1) } else { 0 }
     };
-    let (width, end) = (10 * i64::try_from(periods.len()).unwrap_or(1).max(1), UP + if down.is_some() { DOWN } else { 0 });
+    let (width, end) =
+        (10 * i64::try_from(periods.len()).unwrap_or(1).max(1), UP + if down.is_some() { DOWN } else { 0 });
     let value = |(name, counts): (&str, &[i64]), at: usize| {
         format!("{} {name}", number(counts.get(at).copied().unwrap_or_default()))
     };
@@ -100,8 +105,15 @@ mod tests {
     fn drawn(up: &[i64], down: Option<&[i64]>, limit: Option<i64>) -> String {
         let periods: Vec<_> = (0..up.len()).map(|at| (format!("10:0{at}"), Some(html! { (at) }))).collect();
         let down = down.map(|counts| ("refused", counts));
-        let chart =
-            Chart { id: "requests", title: "Requests", periods: &periods, up: ("accepted", up), down, limit, are_levels: false };
+        let chart = Chart {
+            id: "requests",
+            title: "Requests",
+            periods: &periods,
+            up: ("accepted", up),
+            down,
+            limit,
+            are_levels: false,
+        };
         draw(&chart, "120 accepted and 20 refused").into_string()
     }
 

@@ -211,9 +211,11 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
 fn action(view: &View<'_>, delivery: &Delivery) -> Markup {
     let path = |action: &str| view.tenant_path(&format!("/deliveries/{}{action}", delivery.id));
     let (path, button, hint) = match delivery.state {
-        DeliveryState::Pending => {
-            (path("/send-now"), "Send now", "Makes the next attempt at once, unless the subscription is paused.")
-        }
+        DeliveryState::Pending => (
+            path("/send-now"),
+            "Send now",
+            "Makes the next attempt at once, unless the subscription is paused.",
+        ),
         DeliveryState::DeadLettered | DeliveryState::Delivered => (
             path("/replay"),
             "Send it again",
@@ -247,26 +249,29 @@ fn attempts(delivery: &Delivery) -> Markup {
     if delivery.attempts.is_empty() {
         return html! { p { "There was no attempt yet." } };
     }
-    data_table(&["Attempt", "Result", "Time", "Signed at (t)", "#Duration", "Response"], &html! {
-        @for (number, attempt) in (1..).zip(&delivery.attempts) {
-            tr {
-                td { (number) }
-                td { (pill(if attempt.is_success() { "good" } else { "bad" }, &attempt.outcome())) }
-                td { (time(attempt.at)) }
-                td { code { (attempt.at.timestamp()) } }
-                td.number { (attempt.duration_ms) " ms" }
-                td {
-                    @let parts = [&attempt.response_headers, &attempt.response].map(|part| part.as_deref().unwrap_or_default());
-                    @if parts.concat().is_empty() { "-" } @else {
-                        details open[!attempt.is_success()] {
-                            summary { "Headers and body" }
-                            @for part in parts.into_iter().filter(|part| !part.is_empty()) { pre.wrapped { code { (part) } } }
+    data_table(
+        &["Attempt", "Result", "Time", "Signed at (t)", "#Duration", "Response"],
+        &html! {
+            @for (number, attempt) in (1..).zip(&delivery.attempts) {
+                tr {
+                    td { (number) }
+                    td { (pill(if attempt.is_success() { "good" } else { "bad" }, &attempt.outcome())) }
+                    td { (time(attempt.at)) }
+                    td { code { (attempt.at.timestamp()) } }
+                    td.number { (attempt.duration_ms) " ms" }
+                    td {
+                        @let parts = [&attempt.response_headers, &attempt.response].map(|part| part.as_deref().unwrap_or_default());
+                        @if parts.concat().is_empty() { "-" } @else {
+                            details open[!attempt.is_success()] {
+                                summary { "Headers and body" }
+                                @for part in parts.into_iter().filter(|part| !part.is_empty()) { pre.wrapped { code { (part) } } }
+                            }
                         }
                     }
                 }
             }
-        }
-    })
+        },
+    )
 }
 
 /// The request of the last attempt, or of the first one if there was none. What is not stored is left out.

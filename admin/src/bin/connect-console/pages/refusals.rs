@@ -49,18 +49,21 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
 }
 
 fn table(view: &View<'_>, listed: &[RefusedRequest]) -> Markup {
-    data_table(&["Reason", "Detail", "Request", "Status", "Key", "When"], &html! {
-        @for refused in listed.iter().rev() {
-            tr {
-                th scope="row" { a href=(view.tenant_path(&format!("/refusals/{}", refused.request_id))) { (refused.reason) } }
-                td { (refused.detail.as_deref().unwrap_or("-")) }
-                td { (refused.method) " " (refused.route) }
-                td { (refused.status) }
-                td { code { (refused.key_prefix) } }
-                td { (time(refused.at)) }
+    data_table(
+        &["Reason", "Detail", "Request", "Status", "Key", "When"],
+        &html! {
+            @for refused in listed.iter().rev() {
+                tr {
+                    th scope="row" { a href=(view.tenant_path(&format!("/refusals/{}", refused.request_id))) { (refused.reason) } }
+                    td { (refused.detail.as_deref().unwrap_or("-")) }
+                    td { (refused.method) " " (refused.route) }
+                    td { (refused.status) }
+                    td { code { (refused.key_prefix) } }
+                    td { (time(refused.at)) }
+                }
             }
-        }
-    })
+        },
+    )
 }
 
 pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {

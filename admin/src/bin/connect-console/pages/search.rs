@@ -91,7 +91,9 @@ fn name(step: &FoundStep) -> (&'static str, String) {
         ("applied", _) => ("good", "Applied"),
         ("outbox", _) => ("good", "Webhook prepared"),
         ("delivery", _) => ("soft", "To be sent"),
-        ("attempt", None) => return ("good", format!("Sent to {}", step.receiver.as_deref().unwrap_or("the receiver"))),
+        ("attempt", None) => {
+            return ("good", format!("Sent to {}", step.receiver.as_deref().unwrap_or("the receiver")));
+        }
         ("refused", Some(status)) if status.starts_with('5') => return ("bad", format!("Answered {status}")),
         ("refused", Some(status)) => return ("bad", format!("Refused {status}")),
         (_, Some(failure)) => return ("bad", format!("Failed {failure}")),
@@ -170,7 +172,14 @@ mod tests {
             step("refused", None, Some("503")),
         ];
         let shown = timeline(&steps).into_string();
-        let places = ["Received", "Answered 503", ">https://1.example</a>", "Failed 500", ">https://2.example</a>", "Sent to https://2"];
+        let places = [
+            "Received",
+            "Answered 503",
+            ">https://1.example</a>",
+            "Failed 500",
+            ">https://2.example</a>",
+            "Sent to https://2",
+        ];
         let places = places.map(|text| shown.find(text).unwrap_or_else(|| panic!("{text}: {shown}")));
         assert!(places.is_sorted(), "{shown}");
     }
