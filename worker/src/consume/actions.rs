@@ -61,11 +61,13 @@ impl ActionLane {
         let (mut after, mut counted, mut is_busy) = (FIRST, None::<Instant>, false);
         while !self.shutdown.is_cancelled() {
             if counted.is_none_or(|at| at.elapsed() >= COUNT_EVERY) {
-                self.count().await;
+                self.shutdown.run_until_cancelled(self.count()).await;
                 counted = Some(Instant::now());
             }
             let next = || store::next_actions(&self.database, after);
-            let Some(actions) = until_done(&self.shutdown, next).await else { return };
+            // A shutdown does not wait for a server that hangs.
+            let reading = self.shutdown.run_until_cancelled(until_done(&self.shutdown, next));
+            let Some(Some(actions)) = reading.await else { return };
             self.passed_over.retain(|_, until| *until > Instant::now());
             let mut tenants: Vec<TenantId> = actions.iter().map(|action| action.tenant).collect();
             tenants.dedup();
