@@ -67,7 +67,7 @@ impl DeliverySender {
             metrics::histogram!(WEBHOOK_ATTEMPT_DURATION).record(attempt.duration);
             set_attributes(&mut trace_span, &delivery, &attempt);
             drop(trace_span);
-            let number = delivery.attempts + 1;
+            let number = delivery.attempts.saturating_add(1);
             tracing::debug!(outcome = attempt.outcome.as_str(), attempt = number, "webhook attempt finished");
             let has_responded = attempt.outcome.has_responded();
             (self.record_of(&delivery, lease, attempt, at), has_responded)
@@ -110,15 +110,13 @@ impl DeliverySender {
     ) -> AttemptRecord {
         let attempts = delivery.attempts.saturating_add(1);
         // Since the delivery was created or last replayed.
-        let made = u16::try_from(attempts - delivery.attempts_before_replay).unwrap_or(1);
+        let made = u16::try_from(attempts.saturating_sub(delivery.attempts_before_replay)).unwrap_or(1);
         let is_delivered = attempt.outcome.is_delivered();
         let is_test = delivery.event.as_ref().is_some_and(|event| event.event_type == TEST_EVENT_TYPE);
-        let due_in = match &delivery.event {
-            Some(_) if !is_delivered && !is_test => {
-                self.schedule.wait_after(made, attempt.retry_after, rand::random())
-            }
-            _ => None,
-        };
+        // No further attempt of the last number could be counted.
+        let can_retry = delivery.event.is_some() && !is_delivered && !is_test && attempts < i16::MAX;
+        let wait = || self.schedule.wait_after(made, attempt.retry_after, rand::random());
+        let due_in = can_retry.then(wait).flatten();
         let state = match (is_delivered, due_in) {
             (true, _) => DeliveryState::Delivered,
             (false, Some(_)) => {

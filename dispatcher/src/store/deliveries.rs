@@ -35,7 +35,7 @@ common::statements! {
     const NOTICES_DUE = "
     -- deliveries.notices
     SELECT d.tenant_id, d.delivery_id, d.subscription_id, d.event_id, coalesce(o.event_type, ''), d.attempts, o.traceparent,
-           o.request_id, coalesce(d.last_error, 'status ' || d.last_status, 'no response'), d.number
+           o.request_id, left(coalesce(d.last_error, 'status ' || d.last_status, 'no response'), 1000), d.number
     FROM unnest($1::smallint[]) AS held (slot)
     CROSS JOIN LATERAL (
         SELECT * FROM deliveries d WHERE d.slot = held.slot AND d.needs_notice LIMIT $2::bigint

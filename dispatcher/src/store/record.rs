@@ -12,16 +12,16 @@ use uuid::Uuid;
 macro_rules! recordable {
     () => {
         "d.subscription_id = new.subscription_id AND d.number = new.number
-              AND d.delivery_id IS NOT DISTINCT FROM new.delivery_id AND d.attempts = new.attempts - 1
+              AND d.delivery_id IS NOT DISTINCT FROM new.delivery_id AND d.attempts IN (new.attempts - 1, 32767)
               AND d.state IN ('pending', 'dropped')"
     };
 }
 
 common::statements! {
-    // A result is recorded once: the number of attempts tells whether it was. The id is compared because a server that has crashed
-    // may have lost a delivery that was fanned out, and given its number to another one. A delivery that was dropped meanwhile
-    // stays so unless it arrived. The response to it is not kept, because the person whom it was about may have been erased; a test
-    // event, which is dropped when it fails, is about nobody.
+    // A result is recorded once: the number of attempts tells whether it was, unless its column is full. The id is compared because a
+    // server that has crashed may have lost a delivery that was fanned out, and given its number to another one. A delivery that was
+    // dropped meanwhile stays so unless it arrived. The response to it is not kept, because the person whom it was about may have been
+    // erased; a test event, which is dropped when it fails, is about nobody.
     //
     // A delivery that another transaction has locked is passed over, because those of other tenants must not wait for it; the
     // last rows name these results. One that was changed since the snapshot is passed over as well.
@@ -59,7 +59,7 @@ common::statements! {
                   new.last_at AS first_at, new.last_status AS first_status, new.last_duration_ms AS first_duration_ms
     ), first AS (
         INSERT INTO attempts (tenant_id, delivery_id, attempt, at, status, duration_ms)
-        SELECT tenant_id, delivery_id, 1, first_at, first_status, first_duration_ms
+        SELECT tenant_id, delivery_id, 1, first_at, first_status, coalesce(first_duration_ms, 0)
         FROM updated WHERE attempts = 2 AND first_at IS NOT NULL
         ON CONFLICT DO NOTHING
     ), kept AS (

@@ -41,7 +41,7 @@ impl OutboundWorld {
     }
 
     /// Inserts subscriptions of acme to all events as `connectctl` does, which is faster for thousands of them.
-    async fn insert_subscriptions(&self, count: usize, url: impl Fn(usize) -> String) {
+    pub(super) async fn insert_subscriptions(&self, count: usize, url: impl Fn(usize) -> String) {
         let client = self.world.database.connect().await;
         let tenant = "SELECT tenant_id FROM tenants WHERE slug = 'acme'";
         let tenant = TenantId(client.query_one(tenant, &[]).await.expect("a tenant").get(0));
@@ -118,15 +118,19 @@ async fn many_unresponsive_receivers_leave_capacity_for_a_responsive_one() {
 async fn thousands_of_unresponsive_receivers_with_more_added_delay_no_new_one_of_another_agency() {
     let world =
         World::with().set("CONNECT_WEBHOOK_TIMEOUT", TIMEOUT).set("CONNECT_WEBHOOK_CONCURRENCY", "16");
-    let outbound = OutboundWorld::start_with(world).await;
+    let mut outbound = OutboundWorld::without_dispatcher(world).await;
     let receiver = &outbound.receiver;
     receiver.hold();
     receiver.respond("/dead", Behavior::status(204).held());
     let dead = |_| receiver.url_by_name("/dead");
     outbound.insert_subscriptions(5_000, dead).await;
-    // Those of one tenant get half of the attempts that slow receivers may have.
+    // All deliveries together are a gigabyte.
     outbound.insert_outbox_events(2, "lead.assigned").await;
+    let large = "UPDATE outbox SET envelope = json_build_object('text', repeat('x', 100000))";
+    outbound.world.database.execute(large).await;
+    outbound.world.add_dispatcher().await;
     outbound.until_deliveries("pending", 10_000).await;
+    // Those of one tenant get half of the attempts that slow receivers may have.
     receiver.wait_for_at("/dead", 4).await;
     for round in 0..3 {
         outbound.insert_subscriptions(200, dead).await;
@@ -141,6 +145,11 @@ async fn thousands_of_unresponsive_receivers_with_more_added_delay_no_new_one_of
     outbound.until_deliveries("delivered", 3).await;
     outbound.until_deliveries("pending", 2 * 5_000 + 5_200 + 5_400 + 5_600).await;
     outbound.assert_numbers_have_no_holes().await;
+    let status = fs::read_to_string(format!("/proc/{}/status", outbound.world.dispatchers[0].id()));
+    let status = status.expect("the dispatcher runs");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
+    let peak: u32 = peak.expect("its peak").parse().expect("a number");
+    assert!(peak < 256 << 10, "it had {peak} KiB, whatever waits");
     // The gauges know all subscriptions: the oldest delivery is one of the first one, and one is not due.
     let old = "UPDATE deliveries SET next_attempt_at = now() + interval '1 hour' * (2 * number - 3)
         WHERE number <= 2 AND subscription_id =

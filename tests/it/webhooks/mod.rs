@@ -1,5 +1,6 @@
 //! Outbound webhooks, from their cause to the receiver, with the real programs.
 
+mod damaged;
 mod echo;
 mod egress;
 mod faults;
