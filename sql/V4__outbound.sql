@@ -106,6 +106,24 @@ COMMENT ON COLUMN outbox_pending.tenant_id IS 'The tenant.';
 COMMENT ON COLUMN outbox_pending.event_id IS 'The event, in the outbox.';
 COMMENT ON COLUMN outbox_pending.created_at IS 'When it was written.';
 
+-- A loose index scan: each step finds the next tenant of any slot that has such an event, and the first of these.
+CREATE FUNCTION pending_tenants() RETURNS TABLE (slot smallint, tenant_id uuid, created_at timestamptz)
+    LANGUAGE sql STABLE AS $$
+    WITH RECURSIVE walk AS (
+        (SELECT p.slot, p.tenant_id, p.created_at FROM outbox_pending p
+         ORDER BY p.slot, p.tenant_id, p.event_id LIMIT 1)
+        UNION ALL
+        SELECT next.* FROM walk CROSS JOIN LATERAL (
+            SELECT p.slot, p.tenant_id, p.created_at FROM outbox_pending p
+            WHERE (p.slot, p.tenant_id) > (walk.slot, walk.tenant_id)
+            ORDER BY p.slot, p.tenant_id, p.event_id LIMIT 1
+        ) AS next
+    )
+    SELECT * FROM walk
+$$;
+COMMENT ON FUNCTION pending_tenants() IS
+    'The tenants with events that are not fanned out, each with the time of its first one. It reads a row for each, whatever waits. An id begins with the time of its event, so that the oldest event of all is one of these.';
+
 CREATE TABLE dispatcher_slots (
     slot         smallint    NOT NULL CHECK (slot BETWEEN 0 AND 63),
     holder       uuid,

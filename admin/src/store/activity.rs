@@ -64,7 +64,7 @@ common::statements! {
 
     const OLDEST_DUE = "-- deliveries.oldest_due
     SELECT min(next_attempt_at) AS due
-    FROM pending_subscriptions(-1::smallint, '00000000-0000-0000-0000-000000000000', 10000) page WHERE NOT is_paused";
+    FROM pending_subscriptions(-1::smallint, '00000000-0000-0000-0000-000000000000', NULL) page WHERE NOT is_paused";
 
     // A dispatcher renews a lease of five seconds every second. One that ends later is from before the database's clock went back.
     const HELD_SLOTS = "-- dispatcher_slots.held
@@ -79,8 +79,7 @@ common::statements! {
     FROM held";
 
     const OLDEST_PENDING = "-- outbox_pending.oldest
-    SELECT min(created_at) AS created_at
-    FROM (SELECT created_at FROM outbox_pending ORDER BY slot, tenant_id, event_id LIMIT 100000) waiting";
+    SELECT min(created_at) AS created_at FROM pending_tenants() waiting";
 
     const DEAD = "-- deliveries.count_dead
     SELECT count(*) FROM (SELECT FROM deliveries WHERE state = 'dead' ORDER BY tenant_id, delivery_id LIMIT 1001) dead";
@@ -127,8 +126,8 @@ pub(crate) async fn waiting_actions(client: &Client) -> Result<(u32, Option<Date
     Ok((u32::try_from(row.try_get::<_, i64>(0)?).unwrap_or(u32::MAX), row.try_get(1)?))
 }
 
-/// When the delivery that is due the longest was due, or the next one will be; of the first 10,000 subscriptions with pending
-/// deliveries, without paused ones.
+/// When the delivery that is due the longest was due, or the next one will be, without those of paused subscriptions. It reads two
+/// rows of each subscription with pending deliveries.
 pub(crate) async fn oldest_due(client: &Client) -> Result<Option<DateTime<Utc>>> {
     Ok(exactly_one(client, OLDEST_DUE, &[]).await?.try_get("due")?)
 }
@@ -140,7 +139,7 @@ pub(crate) async fn held_slots(client: &Client) -> Result<(i64, Option<f64>)> {
     Ok((row.try_get(0)?, row.try_get(1)?))
 }
 
-/// When the oldest event that is not fanned out was created.
+/// When the oldest event that is not fanned out was created. It reads a row of each tenant with such events.
 pub(crate) async fn oldest_pending(client: &Client) -> Result<Option<DateTime<Utc>>> {
     Ok(exactly_one(client, OLDEST_PENDING, &[]).await?.try_get("created_at")?)
 }

@@ -1,4 +1,5 @@
-//! Counts for the gauges. Each reads a bounded number of rows: beyond that the exact number does not matter.
+//! Counts for the gauges, up to a bound: beyond it the exact number does not matter. Ages are those of all events and deliveries, for
+//! which a row of each tenant or subscription is read.
 
 use super::query_in_time;
 use common::db::{Database, TxError};
@@ -7,8 +8,8 @@ use uuid::Uuid;
 common::statements! {
     const OUTBOX = "
     -- outbox_pending.backlog
-    SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8
-    FROM (SELECT created_at FROM outbox_pending ORDER BY slot, tenant_id, event_id LIMIT 100000) AS waiting";
+    SELECT count(*), (SELECT coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 FROM pending_tenants())
+    FROM (SELECT 1 FROM outbox_pending ORDER BY slot, tenant_id, event_id LIMIT 100000) AS waiting";
 
     const PENDING = "
     -- deliveries.pending

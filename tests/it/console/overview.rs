@@ -1,9 +1,12 @@
 //! The last hour, and what needs attention.
 
 use super::{ConsoleWorld, between};
+use admin::overview::{ServerStates, attention};
 use chrono::{DateTime, Utc};
 use serde_json::json;
-use tests::{ApiKey, Behavior, MAX_WAIT, Program, Receiver, World, event, eventually, until_equal, words};
+use tests::{
+    ApiKey, Behavior, MAX_WAIT, Program, Receiver, TestDatabase, World, event, eventually, until_equal, words,
+};
 
 #[tokio::test]
 async fn the_last_hour_is_counted_for_each_agency_and_for_all() {
@@ -83,6 +86,28 @@ async fn what_needs_attention_is_told_with_its_section_of_the_runbook() {
     assert!(runbook.contains("id=\"connectmessagesdeadlettered\""), "{runbook}");
     operator.change("/queues/crm/drop", &[]).await;
     operator.until_shown("/", &["Nothing needs attention."]).await;
+}
+
+#[tokio::test]
+async fn the_oldest_event_and_webhook_are_told_however_many_wait() {
+    let database = TestDatabase::new().await;
+    let client = database.connect().await;
+    client.batch_execute(&crate::pipeline::plans::planner_settings()).await.expect("settings");
+    let waiting = "INSERT INTO outbox_pending (tenant_id, event_id, created_at)
+        SELECT lpad(n::text, 32, '0')::uuid, gen_random_uuid(), now() - n * interval '1 hour'
+        FROM generate_series(0, 1) n, generate_series(1, 100000 - n * 99999);
+        INSERT INTO subscriptions (tenant_id, subscription_id, display_url, url_sealed, secret_sealed, created_at)
+        SELECT tenant_id, lpad(n::text, 32, '0')::uuid, '', '', '', now() FROM tenants, generate_series(0, 10000) n;
+        INSERT INTO deliveries
+            (tenant_id, delivery_id, event_id, subscription_id, state, created_at, number, next_attempt_at)
+        SELECT tenant_id, subscription_id, subscription_id, subscription_id, 'pending', now(), 1,
+               now() - interval '1 hour' * (subscription_id = lpad('10000', 32, '0')::uuid)::int FROM subscriptions;
+        UPDATE dispatcher_slots SET holder = gen_random_uuid(), leased_until = now() + interval '5 s'";
+    client.batch_execute(waiting).await.expect("rows");
+    let told = attention(&client, &ServerStates::default()).await.expect("what needs attention");
+    for cause in ["ConnectOutboxStuck", "ConnectWebhooksLate"] {
+        assert!(told.iter().any(|one| one.cause == cause), "{cause}");
+    }
 }
 
 #[tokio::test]
