@@ -2,7 +2,7 @@
 
 use super::OutboundWorld;
 use serde_json::json;
-use tests::{Behavior, MAX_WAIT, Program, World, text};
+use tests::{Behavior, MAX_WAIT, World, text};
 
 /// Longer than a test takes: no attempt fails because of it.
 const TIMEOUT: &str = "600s";
@@ -70,17 +70,14 @@ async fn a_killed_dispatcher_repeats_only_unrecorded_deliveries() {
 }
 
 #[tokio::test]
-async fn without_a_broker_deliveries_retries_and_replays_go_on_and_notices_are_published_later() {
-    let builder = World::with().set("CONNECT_WEBHOOK_TIMEOUT", TIMEOUT).set("CONNECT_WEBHOOK_ATTEMPTS", "2");
-    let mut outbound = OutboundWorld::without_dispatcher(builder).await;
+async fn without_a_broker_deliveries_retries_replays_and_tests_go_on_and_notices_are_published_later() {
+    let builder = World::with().ingests(0).workers(0).through_proxies();
+    let builder = builder.set("CONNECT_WEBHOOK_TIMEOUT", TIMEOUT).set("CONNECT_WEBHOOK_ATTEMPTS", "2");
+    let outbound = OutboundWorld::start_with(builder).await;
     let dead = outbound.subscribe("/dead", &["--events", "lead.stage_changed"]).await;
     outbound.subscribe("/alive", &["--events", "lead.assigned"]).await;
-    let mut settings = outbound.world.settings().to_vec();
-    settings.push(("AMQP_URL".to_owned(), "amqp://127.0.0.1:1/%2f".to_owned()));
-    let mut without_broker = Program::spawn("connect-dispatcher", &settings);
-    without_broker.until_listening().await;
-    outbound.world.dispatchers.push(without_broker);
-    outbound.world.dispatchers[0].until_ready().await;
+    outbound.world.proxies().broker.reset_connections();
+    outbound.until_metric("connect_broker_connected", &[], 0.0).await;
     outbound.receiver.respond("/dead", Behavior::status(500));
     outbound.receiver.respond_to_next("/alive", [Behavior::status(500)]);
     outbound.insert_outbox_events(3, "lead.stage_changed").await;
@@ -96,11 +93,14 @@ async fn without_a_broker_deliveries_retries_and_replays_go_on_and_notices_are_p
     assert_eq!(outbound.world.connectctl.json(&job).await["replayed"], 100);
     outbound.until_deliveries("delivered", 101).await;
     assert_eq!(outbound.receiver.received_at("/alive").len(), 201);
+    let tested = outbound.world.connectctl.json(&["subscription", "test", &dead.id]).await;
+    assert_eq!(tested["state"], "delivered");
 
     // The notices of those that are still dead wait in the database until there is a broker.
     let waiting = "SELECT count(*) FROM deliveries WHERE needs_notice";
     assert_eq!(outbound.world.database.count(waiting).await, 2);
-    outbound.world.restart_dispatcher().await;
+    outbound.until_metric("connect_broker_connected", &[], 0.0).await;
+    outbound.world.proxies().broker.restore();
     outbound.world.until_depth("webhooks.dead", 2).await;
     outbound.world.database.until_count(waiting, 0).await;
 }

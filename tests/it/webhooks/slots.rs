@@ -30,6 +30,17 @@ impl OutboundWorld {
         .await;
     }
 
+    /// Sets the clock of the database ahead, as sessions see it that find these functions before Postgres' own.
+    async fn set_clock_ahead(&self, by: &str) {
+        let clock = ["now", "clock_timestamp"].map(|name| {
+            format!(
+                "CREATE OR REPLACE FUNCTION public.{name}() RETURNS timestamptz LANGUAGE sql STABLE AS
+                 $$ SELECT pg_catalog.{name}() + interval '{by}' $$;"
+            )
+        });
+        self.world.database.execute(&clock.concat()).await;
+    }
+
     /// Adds tenants, each with a receiver at the path of its slug.
     async fn with_tenants(&self) {
         for tenant in TENANTS {
@@ -126,43 +137,87 @@ async fn an_event_that_cannot_be_fanned_out_or_read_stops_neither_other_tenants_
 }
 
 #[tokio::test]
-async fn leases_from_before_the_databases_clock_went_back_have_ended() {
-    let mut outbound = OutboundWorld::without_dispatcher(World::with()).await;
-    let ahead = "now() + interval '1 hour'";
-    let stale = format!(
-        "UPDATE dispatcher_slots SET holder = gen_random_uuid(), leased_until = {ahead};
-         INSERT INTO dispatchers (dispatcher_id, leased_until) VALUES (gen_random_uuid(), {ahead})"
-    );
-    outbound.world.database.execute(&stale).await;
+async fn a_database_clock_that_jumps_forward_and_back_stops_no_slot_and_repeats_nothing() {
+    let world = World::with().ingests(0).workers(0).set("CONNECT_WEBHOOK_BACKOFF_BASE", "30m");
+    let world = world.set("CONNECT_WEBHOOK_BACKOFF_CAP", "60m");
+    let mut outbound = OutboundWorld::without_dispatcher(world).await;
+    outbound.set_clock_ahead("0").await;
+    let look_there_first = "DO $$ BEGIN
+        EXECUTE format('ALTER DATABASE %I SET search_path = public, pg_catalog', current_database()); END $$";
+    outbound.world.database.execute(look_there_first).await;
+    outbound.with_tenants().await;
     outbound.world.add_dispatcher().await;
-    outbound.until_metric("connect_dispatcher_slots", &[("state", "held")], 64.0).await;
+    outbound.world.add_dispatcher().await;
+    outbound.until_shares(&[32, 32]).await;
+    outbound.receiver.respond_to_next("/t0", [Behavior::status(500)]);
+    outbound.send_to_tenants(5, 5).await;
+    outbound.until_deliveries("delivered", 29).await;
+
+    // A retry that was due in half an hour is due now, and all leases have ended.
+    outbound.set_clock_ahead("1 hour").await;
+    outbound.until_deliveries("delivered", 30).await;
+    outbound.until_shares(&[32, 32]).await;
+    let retries = outbound.receiver.received_at("/t0").len() - 5;
+    assert!((1..=2).contains(&retries), "while its slot moves it may be sent once more: {retries}");
+    outbound.send_to_tenants(5, 10).await;
+    outbound.until_settled().await;
+
+    // Leases of one that has ended seem to last for an hour.
+    outbound.world.dispatchers.remove(0).kill();
+    outbound.set_clock_ahead("0").await;
+    outbound.until_shares(&[64]).await;
+    outbound.send_to_tenants(5, 15).await;
+    outbound.until_settled().await;
+    assert_eq!(outbound.receiver.count(), 15 * TENANTS.len() + retries, "each once");
+    outbound.assert_numbers_have_no_holes().await;
 }
 
 #[tokio::test]
-async fn a_stopped_dispatcher_that_comes_back_records_nothing_of_an_earlier_epoch() {
-    let outbound = &mut OutboundWorld::start_with(World::with().set("CONNECT_WEBHOOK_TIMEOUT", "600s")).await;
-    let subscription = outbound.subscribe("/hooks", &[]).await;
-    outbound.receiver.hold();
-    // The first one is stopped before it gets its response; the one that takes over gets none until the first one goes on.
-    let late = Behavior::status(500).after(Duration::from_secs(3));
-    outbound.receiver.respond_to_next("/hooks", [late, Behavior::status(204).held()]);
-    outbound.open_lead().await;
-    outbound.receiver.wait_for(1).await;
-    outbound.world.dispatchers[0].signal("STOP");
+async fn one_of_two_dispatchers_that_was_stopped_and_comes_back_records_and_renumbers_nothing() {
+    let world = World::with().ingests(0).workers(0).set("CONNECT_WEBHOOK_TIMEOUT", "600s");
+    let mut outbound = OutboundWorld::start_with(world).await;
+    outbound.with_tenants().await;
+    let (receiver, held) = (&outbound.receiver, || Behavior::status(204).held());
+    receiver.hold();
+    for tenant in TENANTS {
+        receiver.respond_to_next(&format!("/{tenant}"), [held()]);
+    }
+    // Attempts under way keep the slots of all tenants with the first one.
+    outbound.send_to_tenants(1, 1).await;
     outbound.world.add_dispatcher().await;
-    outbound.receiver.wait_for(2).await;
-    let holders = "SELECT count(DISTINCT holder) FROM dispatcher_slots WHERE holder IS NOT NULL";
-    assert_eq!(outbound.world.database.count(holders).await, 1, "all slots were taken over");
+    outbound.until_shares(&[32, 32]).await;
+    // It is stopped before it gets a response; the one that takes over gets none until the first one goes on.
+    let late = Behavior::status(500).after(Duration::from_secs(3));
+    receiver.respond_to_next("/t0", [late, held(), held()]);
+    outbound.insert_outbox_events_of("t0", 1, "lead.assigned").await;
+    receiver.wait_for_at("/t0", 2).await;
+    outbound.world.dispatchers[0].signal("STOP");
+    receiver.wait_for_at("/t0", 4).await;
+    outbound.until_shares(&[64]).await;
+    for tenant in &TENANTS[1..] {
+        outbound.insert_outbox_events_of(tenant, 5, "lead.assigned").await;
+        receiver.wait_for_at(&format!("/{tenant}"), 7).await;
+    }
+    outbound.until_deliveries("delivered", 30).await;
+    let (database, numbers) =
+        (&outbound.world.database, "SELECT subscription_id, number, event_id FROM deliveries");
+    database.execute(&format!("CREATE TABLE seen AS {numbers}")).await;
+
     outbound.world.dispatchers[0].signal("CONT");
     outbound.world.dispatchers[0].until_logged("results of attempts were not recorded").await;
-    let [delivery] = &outbound.deliveries(&subscription).await[..] else { panic!("one delivery") };
-    assert_eq!((&delivery["state"], &delivery["attempts"]), (&"pending".into(), &0.into()), "{delivery}");
-    outbound.receiver.release();
-    outbound.until_deliveries("delivered", 1).await;
-    let received = outbound.receiver.received();
-    let ids: HashSet<&str> = received.iter().map(|webhook| webhook.header("x-connect-delivery")).collect();
-    assert_eq!((received.len(), ids.len()), (2, 1), "twice, under one id");
+    let untouched = "SELECT count(*) FROM deliveries WHERE state = 'pending' AND attempts = 0";
+    assert_eq!(database.count(untouched).await, 2, "those of t0");
+    receiver.release();
+    outbound.until_deliveries("delivered", 32).await;
     outbound.until_shares(&[32, 32]).await;
+    outbound.send_to_tenants(5, 9).await;
+    outbound.until_settled().await;
+    assert_eq!(database.count("SELECT count(*) FROM deliveries WHERE attempts = 1").await, 62, "each once");
+    assert_eq!(database.count(&format!("SELECT count(*) FROM (TABLE seen EXCEPT {numbers}) AS x")).await, 0);
+    outbound.assert_numbers_have_no_holes().await;
+    let received = receiver.received();
+    let ids: HashSet<&str> = received.iter().map(|webhook| webhook.header("x-connect-delivery")).collect();
+    assert_eq!((received.len(), ids.len()), (62 + 7, 62), "those under way twice, under one id");
 }
 
 #[tokio::test]
