@@ -18,6 +18,9 @@ pub(super) const PROGRAMS: [&str; 6] = [
 const PAUSES: (u64, u64) = (400, 4_000);
 /// Longer than any timeout of the programs, and than a lease.
 const LONG: (u64, u64) = (8_000, 14_000);
+/// How long a dispatcher is stopped at the beginning of a run of that length or longer.
+const MINUTE: (u64, u64) = (60_000, 75_000);
+const LONG_RUN: Duration = Duration::from_secs(180);
 
 /// One of the two servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,10 +83,9 @@ impl Plan {
         let chosen = &mut stream(0);
         let stopped = PROGRAMS.len() - 1 - chosen.below(2);
         // For longer than a lease, so that its slots move under load, and move back. Then the other copy gives up its own.
-        let programs = [
-            (FaultKind::PauseProgram(stopped), between(chosen, LONG)),
-            (FaultKind::RestartProgram(stopped ^ 1), 0),
-        ];
+        let stopped_for = between(chosen, if length < LONG_RUN { LONG } else { MINUTE });
+        let programs =
+            [(FaultKind::PauseProgram(stopped), stopped_for), (FaultKind::RestartProgram(stopped ^ 1), 0)];
         let servers = [(FaultKind::AbsentBroker, between(chosen, LONG))];
         let lanes = [
             lane(&mut stream(1), length, &programs, program_fault),
@@ -192,18 +194,15 @@ mod tests {
 
     #[test]
     fn a_plan_depends_on_its_seed_and_fits_its_length() {
-        let (one, same, other) = (
-            Plan::of(7, Duration::from_secs(60)),
-            Plan::of(7, Duration::from_secs(60)),
-            Plan::of(8, Duration::from_secs(60)),
-        );
+        let (one, same, other) = (Plan::of(7, LONG_RUN), Plan::of(7, LONG_RUN), Plan::of(8, LONG_RUN));
         assert_eq!(format!("{one:?}"), format!("{same:?}"));
         assert_ne!(format!("{one:?}"), format!("{other:?}"));
         let opening = [0, 2].map(|lane: usize| one.lanes[lane][0].kind);
         assert!(matches!(opening, [FaultKind::PauseProgram(4 | 5), FaultKind::AbsentBroker]), "{opening:?}");
+        assert!(one.lanes[0][0].lasts >= Duration::from_secs(60), "{opening:?}");
         for lane in &one.lanes {
             let total: Duration = lane.iter().map(|fault| fault.after + fault.lasts).sum();
-            assert!(!lane.is_empty() && total < Duration::from_secs(60), "{total:?}");
+            assert!(!lane.is_empty() && total < LONG_RUN, "{total:?}");
         }
         // A longer run of the same seed begins with the same faults.
         let longer = Plan::of(7, Duration::from_secs(600));

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 /// Maximum time that queues, outbox and deliveries may take to be processed.
 const AT_REST_WITHIN: Duration = Duration::from_secs(180);
-/// The same for webhooks while RabbitMQ is absent: longer than any other fault that happens meanwhile.
+/// The same for webhooks while RabbitMQ is absent: longer than any other fault that delays them meanwhile.
 const SENT_WITHIN: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(500);
 /// The queues that must be empty in the end.
