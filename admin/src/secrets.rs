@@ -2,6 +2,8 @@
 //! anything is sealed under it.
 
 use crate::{AdminError, Result};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use chrono::{DateTime, TimeDelta, Utc};
 use common::db::{MasterKeyState, verify_master_key};
 use common::sealed::{MasterKeys, Secret};
@@ -27,6 +29,11 @@ pub(crate) fn end(now: DateTime<Utc>, span: Duration, what: &str) -> Result<Date
 /// A new secret: 256 random bits as base64url, after `start`.
 pub(crate) fn new_secret(start: &str) -> Result<Secret> {
     Ok(Secret::new(format!("{start}{}", base64_url(random()?))))
+}
+
+/// A new secret of a subscription, in the form of Standard Webhooks: 32 random bytes as base64.
+pub(crate) fn new_signing_secret() -> Result<Secret> {
+    Ok(Secret::new(format!("whsec_{}", STANDARD.encode(random::<32>()?))))
 }
 
 /// A new key prefix: unique, but not secret.

@@ -59,7 +59,7 @@ pub async fn create(
     {
         return Err(AdminError::KeyNotActive(prefix.clone()));
     }
-    let (id, secret) = (Uuid::now_v7(), secrets::new_secret("whsec_")?);
+    let (id, secret) = (Uuid::now_v7(), secrets::new_signing_secret()?);
     let secret_sealed = secrets::seal(master_keys, &secret, &subscription_binding(tenant, id))?;
     let url_sealed = seal_url(master_keys, &new.receiver, tenant, id)?;
     let events = new.events.as_ref().map(EventTypes::names);
@@ -220,7 +220,7 @@ pub async fn rotate_secret(
     let Some(tenant) = store::subscriptions::tenant(&*client, parsed).await? else {
         return Err(refusal(&*client, id).await);
     };
-    let secret = secrets::new_secret("whsec_")?;
+    let secret = secrets::new_signing_secret()?;
     let sealed = secrets::seal(master_keys, &secret, &subscription_binding(tenant, parsed))?;
     transact(client, async |tx| {
         let replaced = (until, rotation.replace_overlap);

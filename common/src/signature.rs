@@ -4,7 +4,7 @@ mod diagnosis;
 mod webhook;
 
 pub use diagnosis::{SentMac, malformation, skew};
-pub use webhook::{sign_webhook, verify_webhook};
+pub use webhook::{sign_standard_webhook, sign_webhook, verify_webhook};
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -144,7 +144,7 @@ pub fn sign(secret: &[u8], timestamp: i64, signed: Signed<'_>) -> String {
     format!("t={timestamp},{}={}", signed.scheme().name(), hex::encode(mac))
 }
 
-/// The MAC over the signed text. `timestamp` is its text as sent, including leading zeros.
+/// The MAC over the signed text. `timestamp` is its text as sent, including leading zeros; of Standard Webhooks behind the id.
 fn keyed(secret: &[u8], timestamp: &str, signed: Signed<'_>) -> Hmac<Sha256> {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret).expect("HMAC takes keys of any length");
     mac.update(timestamp.as_bytes());

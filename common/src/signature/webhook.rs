@@ -2,6 +2,8 @@
 //! still signs, a second one.
 
 use super::{SignatureError, Signed, TOLERANCE_SECONDS, keyed};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hmac::Mac;
 
 /// Maximum number of digits of a timestamp: enough for 30,000 years.
@@ -20,6 +22,23 @@ pub fn sign_webhook<'a>(secrets: impl IntoIterator<Item = &'a [u8]>, timestamp: 
         header.push_str(std::str::from_utf8(&text).expect("hex digits"));
     }
     header
+}
+
+/// The header `webhook-signature` of a webhook with the id `id` (D46; Standard Webhooks): `v1,<base64>` for each of `secrets`,
+/// separated by blanks. Its key are the bytes of which a secret is the base64, after `whsec_`; a secret of another form signs nothing.
+pub fn sign_standard_webhook<'a>(
+    secrets: impl IntoIterator<Item = &'a str>,
+    id: &str,
+    timestamp: i64,
+    body: &[u8],
+) -> String {
+    let start = format!("{id}.{timestamp}");
+    let keys = secrets.into_iter().filter_map(|secret| STANDARD.decode(secret.strip_prefix("whsec_")?).ok());
+    let signed = keys.map(|key| {
+        let mac = keyed(&key, &start, Signed::Body(body)).finalize().into_bytes();
+        format!("v1,{}", STANDARD.encode(mac))
+    });
+    signed.collect::<Vec<_>>().join(" ")
 }
 
 /// Verifies the header and the raw body as a receiver does, at `now`, seconds since the epoch. The header must have exactly
@@ -99,6 +118,15 @@ mod tests {
             }
         }
         assert!(vectors.signed.len() >= 5);
+    }
+
+    /// The example of the specification of Standard Webhooks.
+    #[test]
+    fn secrets_in_base64_sign_as_standard_webhooks_do() {
+        let (secret, id) = ("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek");
+        let secrets = ["whsec_no-base64", secret, "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"];
+        let signed = sign_standard_webhook(secrets, id, 1_614_265_330, br#"{"test": 2432232314}"#);
+        assert_eq!(signed, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
     }
 
     #[test]

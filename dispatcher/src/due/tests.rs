@@ -13,6 +13,7 @@ fn delivery(tenant: u128, subscription: u128, number: i64) -> Delivery {
         subscription_id: id(subscription),
         number,
         delivery_id: id(subscription << 64 | u128::from(number.unsigned_abs())),
+        event_id: id(0),
         attempts: 0,
         attempts_before_replay: 0,
         event: None,

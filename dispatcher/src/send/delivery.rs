@@ -92,6 +92,8 @@ impl DeliverySender {
             tenant: &delivery.target.slug,
             event_type,
             delivery_id: delivery.delivery_id,
+            number: delivery.number,
+            event_id: delivery.event_id,
             secrets,
             body: envelope.clone(),
             now,

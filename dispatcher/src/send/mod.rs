@@ -56,6 +56,10 @@ pub(crate) struct WebhookRequest<'a> {
     pub event_type: &'a str,
     /// `X-Connect-Delivery`.
     pub delivery_id: Uuid,
+    /// `X-Connect-Sequence`.
+    pub number: i64,
+    /// `Webhook-Id`.
+    pub event_id: Uuid,
     /// Signing secrets; during the overlap of a rotation the new one first.
     pub secrets: &'a [Secret],
     /// The envelope, byte for byte as it is signed and sent.

@@ -2,7 +2,8 @@
 
 use super::WebhookRequest;
 use bytes::Bytes;
-use common::signature::sign_webhook;
+use common::sealed::Secret;
+use common::signature::{sign_standard_webhook, sign_webhook};
 use http_body_util::Full;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderName, HeaderValue, USER_AGENT};
 use hyper::http::uri::InvalidUri;
@@ -19,8 +20,13 @@ const TENANT: HeaderName = HeaderName::from_static("x-connect-tenant");
 const EVENT: HeaderName = HeaderName::from_static("x-connect-event");
 const TRACEPARENT: HeaderName = HeaderName::from_static(common::trace::TRACEPARENT);
 const DELIVERY: HeaderName = HeaderName::from_static("x-connect-delivery");
+const SEQUENCE: HeaderName = HeaderName::from_static("x-connect-sequence");
+/// Those of Standard Webhooks, beside which a library needs nothing.
+const STANDARD_ID: HeaderName = HeaderName::from_static("webhook-id");
+const STANDARD_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
+const STANDARD_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 /// Number of headers, including `Content-Length`.
-const HEADERS: usize = 10;
+const HEADERS: usize = 14;
 
 /// The request, signed. Its length is added when it is written.
 pub(super) fn request(webhook: &WebhookRequest<'_>) -> Result<Request<Full<Bytes>>, InvalidUri> {
@@ -32,10 +38,12 @@ pub(super) fn request(webhook: &WebhookRequest<'_>) -> Result<Request<Full<Bytes
 }
 
 fn headers(webhook: &WebhookRequest<'_>) -> HeaderMap {
-    let secrets = webhook.secrets.iter().map(|secret| secret.reveal().as_bytes());
-    let signature = sign_webhook(secrets, webhook.now.timestamp(), &webhook.body);
-    let mut delivery = [0; Hyphenated::LENGTH];
+    let (secrets, timestamp) = (webhook.secrets.iter().map(Secret::reveal), webhook.now.timestamp());
+    let signature = sign_webhook(secrets.clone().map(str::as_bytes), timestamp, &webhook.body);
+    let (mut delivery, mut event) = ([0; Hyphenated::LENGTH], [0; Hyphenated::LENGTH]);
     let delivery = webhook.delivery_id.hyphenated().encode_lower(&mut delivery);
+    let event = webhook.event_id.hyphenated().encode_lower(&mut event);
+    let standard_signature = sign_standard_webhook(secrets, event, timestamp, &webhook.body);
     let mut headers = HeaderMap::with_capacity(HEADERS);
     headers.insert(HOST, value(webhook.url.authority()));
     headers.insert(CONTENT_TYPE, JSON);
@@ -45,6 +53,13 @@ fn headers(webhook: &WebhookRequest<'_>) -> HeaderMap {
     headers.insert(TENANT, value(webhook.tenant));
     headers.insert(EVENT, value(webhook.event_type));
     headers.insert(DELIVERY, value(delivery));
+    headers.insert(SEQUENCE, webhook.number.into());
+    // Secrets that were made otherwise sign only as specified.
+    if !standard_signature.is_empty() {
+        headers.insert(STANDARD_ID, value(event));
+        headers.insert(STANDARD_TIMESTAMP, timestamp.into());
+        headers.insert(STANDARD_SIGNATURE, value(&standard_signature));
+    }
     headers.insert(TRACEPARENT, value(&webhook.context.to_header()));
     headers
 }

@@ -62,7 +62,7 @@ pub(crate) async fn load_due(
     let most = column(reads, |read| i32::try_from(read.most).unwrap_or(i32::MAX));
     let (slots, held) = (column(reads, |read| read.slot), column(reads, |read| ranges(&read.held)));
     let rows = query_in_time(database, DUE, &[&subscriptions, &slots, &most, &held]).await?;
-    let due = |row: &Row| Ok((Delivery::read(row)?, duration(row.try_get(16)?)));
+    let due = |row: &Row| Ok((Delivery::read(row)?, duration(row.try_get(17)?)));
     rows.iter().map(due).collect()
 }
 

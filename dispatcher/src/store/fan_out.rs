@@ -137,9 +137,9 @@ common::statements! {
     ", super::joined_to_delivery!(), "
     UNION ALL
     (SELECT tenant_id, subscription_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-            NULL, false, NULL, NULL FROM sent WHERE is_last AND NOT is_sent ORDER BY rank LIMIT $9)
+            NULL, NULL, false, NULL, NULL FROM sent WHERE is_last AND NOT is_sent ORDER BY rank LIMIT $9)
     UNION ALL
-    SELECT tenant_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    SELECT tenant_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
            slot, bool_or(is_served), bool_or(is_last), min(most) - count(row)
     FROM (
         SELECT slot, tenant_id, is_served, place = $5 AS is_last, most, NULL::tid AS row FROM share
@@ -216,14 +216,14 @@ pub(crate) async fn fan_out(
     };
     let (mut deliveries, mut left, mut turns) = (vec![], vec![], BTreeMap::<i16, Vec<TenantTurn>>::new());
     for row in rows {
-        match row.try_get(16)? {
-            None if row.try_get(17)? => deliveries.push(Delivery::read(&row)?),
+        match row.try_get(17)? {
+            None if row.try_get(18)? => deliveries.push(Delivery::read(&row)?),
             None => left.push((row.try_get(0)?, row.try_get(1)?)),
             Some(slot) => turns.entry(slot).or_default().push(TenantTurn {
                 tenant: row.try_get(0)?,
-                is_served: row.try_get(17)?,
-                is_last: row.try_get(18)?,
-                unused: row.try_get(19)?,
+                is_served: row.try_get(18)?,
+                is_last: row.try_get(19)?,
+                unused: row.try_get(20)?,
             }),
         }
     }

@@ -55,10 +55,11 @@ pub(crate) struct Lease {
 pub(crate) struct Delivery {
     pub tenant_id: Uuid,
     pub subscription_id: Uuid,
-    /// Its number in the log of its subscription.
+    /// Its number in the log of its subscription, `X-Connect-Sequence`.
     pub number: i64,
     /// `X-Connect-Delivery`.
     pub delivery_id: Uuid,
+    pub event_id: Uuid,
     /// Attempts that are recorded.
     pub attempts: i16,
     /// Of these, the attempts before the last replay.
@@ -101,7 +102,7 @@ macro_rules! delivery_columns {
     () => {
         "d.tenant_id, d.subscription_id, d.number, d.delivery_id, d.attempts, d.attempts_before,
          o.event_type, o.envelope, o.traceparent, o.request_id, t.slug, s.url_sealed, s.secret_sealed, s.old_secret_sealed,
-         s.is_paused, s.is_removed"
+         s.is_paused, s.is_removed, d.event_id"
     };
 }
 macro_rules! joined_to_delivery {
@@ -158,6 +159,7 @@ impl Delivery {
             subscription_id: row.try_get(1)?,
             number: row.try_get(2)?,
             delivery_id: row.try_get(3)?,
+            event_id: row.try_get(16)?,
             attempts: row.try_get(4)?,
             attempts_before_replay: row.try_get(5)?,
             event,

@@ -23,8 +23,8 @@ use uuid::Uuid;
 
 const BODY: &str = "{\"specVersion\":\"1.0\", \"eventType\":\"lead.assigned\"}";
 const DELIVERY: Uuid = Uuid::from_u128(0x0195_f0c2_7a31_7c55_9d10_3f6f_2b8f_1a01);
-const SECRET: &str = "whsec_new";
-const OLD_SECRET: &str = "whsec_old";
+const SECRET: &str = "whsec_bmV3";
+const OLD_SECRET: &str = "whsec_b2xk";
 
 /// A timeout that no passing test reaches.
 const LONG: Duration = Duration::from_secs(30);
@@ -58,6 +58,8 @@ fn webhook<'a>(url: &'a ReceiverUrl, secrets: &'a [Secret]) -> WebhookRequest<'a
         tenant: "acme",
         event_type: "lead.assigned",
         delivery_id: DELIVERY,
+        number: 42,
+        event_id: Uuid::nil(),
         secrets,
         body: Bytes::from_static(BODY.as_bytes()),
         now: common::clock::now(),

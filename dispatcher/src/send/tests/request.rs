@@ -3,7 +3,7 @@
 use super::*;
 use common::trace::TraceContext;
 
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 14] = [
     "Host",
     "Content-Type",
     "Accept",
@@ -12,6 +12,10 @@ const NAMES: [&str; 10] = [
     "X-Connect-Tenant",
     "X-Connect-Event",
     "X-Connect-Delivery",
+    "X-Connect-Sequence",
+    "Webhook-Id",
+    "Webhook-Timestamp",
+    "Webhook-Signature",
     "Traceparent",
     "Content-Length",
 ];
@@ -41,6 +45,7 @@ async fn sends_the_headers_of_the_specification_and_the_unchanged_body() {
         ]
     );
     assert!(TraceContext::parse(got.header("traceparent")).is_some());
+    assert_eq!(got.header("x-connect-sequence"), "42");
     assert_eq!(got.header("accept"), "*/*");
     assert_eq!(got.header("user-agent"), concat!("Connect/", env!("CARGO_PKG_VERSION")));
 }
