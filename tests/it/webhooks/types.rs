@@ -73,12 +73,18 @@ impl Subscriber {
         assert_eq!(types, expected_types);
         let lead = self.outbound.world.lead(&of["leadId"]).await;
         let client = self.outbound.world.client(&lead["clientId"]).await;
+        let mut last = json!("");
         for (webhook, (event_type, origin, facts)) in came.iter().zip(expected) {
             self.check_request(webhook);
             check_envelope(&webhook.json(), event_type, origin, &client);
             self.check_time(&webhook.json());
-            assert_eq!(webhook.json()["payload"], payload(&lead, facts), "{event_type}");
+            let mut told = webhook.json()["payload"].take();
+            let version = told.as_object_mut().and_then(|told| told.remove("version")).expect("a version");
+            assert!(text(&last) < text(&version), "{event_type}: {last} {version}");
+            last = version;
+            assert_eq!(told, payload(&lead, facts), "{event_type}");
         }
+        assert!(expected.is_empty() || last == lead["updatedAt"], "{last} {lead}");
     }
 
     /// Events from the website keep their `occurredAt`; all others have the current time.

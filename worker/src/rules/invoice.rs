@@ -57,6 +57,7 @@ pub(crate) fn confirm(
         created_at: ctx.now,
         updated_at: ctx.now,
     };
+    lead::change(state, lead_id, ctx.now, |_| {})?;
     outbound::booking_confirmed(state, &invoice, cause, ctx)?;
     state.invoices.insert(invoice.booking_ref.clone(), invoice);
     Ok(Confirmation::New)
@@ -80,5 +81,6 @@ pub(crate) fn cancel(
     invoice.cancelled_at = Some(ctx.now);
     invoice.updated_at = next_version(invoice.updated_at, ctx.now);
     let invoice = invoice.clone();
+    lead::change(state, invoice.lead_id, ctx.now, |_| {})?;
     outbound::booking_cancelled(state, &invoice, reason, cause, ctx)
 }

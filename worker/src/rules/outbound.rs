@@ -11,7 +11,8 @@ use serde_json::{Map, Value, json};
 pub(crate) type PayloadFields = Map<String, Value>;
 
 /// Emits an event about a lead. Every payload contains `leadId`, `tripId`, `clientId`, `enquiryNumber` and
-/// `externalId` where they exist (D25). For a tenant without subscriptions the envelope stays empty, and
+/// `externalId` where they exist (D25), and `version`, the lead's (D46). The caller has made or changed the lead after the event
+/// before, so that the versions of its events strictly grow. For a tenant without subscriptions the envelope stays empty, and
 /// `TenantState::emitted` returns no events.
 pub(crate) fn emit(
     state: &mut TenantState,
@@ -171,6 +172,7 @@ fn lead_fields(state: &TenantState, lead_id: LeadId) -> Result<PayloadFields, In
         ("leadId", json!(lead.id)),
         ("clientId", json!(lead.client_id)),
         ("enquiryNumber", json!(lead.enquiry_number)),
+        ("version", json!(clock::to_text(lead.updated_at))),
     ]);
     if let Some(trip_id) = lead::trip_id(state, lead_id) {
         fields.insert("tripId".to_owned(), json!(trip_id));

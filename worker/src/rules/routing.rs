@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(Some(event.client_id), opened.client_id);
         let expected = json!({
             "leadId": opened.lead_id, "tripId": opened.trip_id, "clientId": opened.client_id,
-            "enquiryNumber": "ENQ-2026-000001", "externalId": "p-7",
+            "enquiryNumber": "ENQ-2026-000001", "externalId": "p-7", "version": "2026-05-01T12:00:00.000Z",
             "owner": {"email": "a@agency.com", "name": "Member a@agency.com"}, "previousOwner": null,
         });
         assert_eq!(event.payload, expected);

@@ -116,7 +116,7 @@ fn a_proposal_is_sent_viewed_and_sent_again() {
     let facts = json!({
         "leadId": fixture.lead, "tripId": done.trip_id, "clientId": done.client_id, "enquiryNumber": "ENQ-2026-000001",
         "proposalId": done.proposal_id, "title": "Goa", "proposalUrl": "https://proposals.example/1",
-        "channel": "email", "sentAt": "2026-05-01T12:00:00.000Z",
+        "channel": "email", "sentAt": "2026-05-01T12:00:00.000Z", "version": "2026-05-01T12:00:00.001Z",
     });
     assert_eq!(fixture.emitted(), [(OutboundType::ProposalSent, facts.clone())]);
 
@@ -126,6 +126,7 @@ fn a_proposal_is_sent_viewed_and_sent_again() {
     assert_eq!((fixture.status(), fixture.proposal().viewed_at), expected);
     let mut viewed = facts;
     viewed["viewedAt"] = json!("2026-05-01T13:00:00.000Z");
+    viewed["version"] = viewed["viewedAt"].clone();
     assert_eq!(fixture.emitted(), [(OutboundType::ProposalViewed, viewed)]);
     let versions = fixture.versions();
     fixture.act(json!({"action": "proposal-view"})).unwrap();
@@ -180,7 +181,7 @@ fn a_booking_is_cancelled_once_and_the_stage_does_not_change() {
     assert_eq!(fixture.state().invoices.get(&"BR-1".to_owned()).unwrap().cancelled_at, expected);
     let expected = json!({
         "leadId": fixture.lead, "tripId": done.trip_id, "clientId": done.client_id, "enquiryNumber": "ENQ-2026-000001",
-        "bookingRef": "BR-1", "reason": "illness",
+        "bookingRef": "BR-1", "reason": "illness", "version": "2026-05-01T12:00:00.003Z",
     });
     assert_eq!(fixture.emitted(), [(OutboundType::BookingCancelled, expected)]);
     let before = fixture.world.snapshot();

@@ -128,10 +128,11 @@ fn completed_with_a_reference_makes_an_invoice_and_confirms_the_booking() {
     assert_eq!((confirmed.key_prefix.as_deref(), confirmed.origin.as_str()), expected);
     let expected = json!({
         "leadId": opened.lead_id, "tripId": opened.trip_id, "clientId": opened.client_id,
-        "enquiryNumber": "ENQ-2026-000001", "externalId": "p-1",
+        "enquiryNumber": "ENQ-2026-000001", "externalId": "p-1", "version": "2026-05-01T12:00:00.002Z",
         "bookingRef": "BR-1", "amount": 1500.51, "currency": "INR", "creditUsed": 200,
     });
     assert_eq!(confirmed.payload, expected);
+    assert_eq!(world.state.outbox[0].payload["version"], "2026-05-01T12:00:00.001Z");
 }
 
 #[test]
