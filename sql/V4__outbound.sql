@@ -42,6 +42,8 @@ COMMENT ON COLUMN subscriptions.removed_at IS
     'When it was removed; its deliveries are dropped from then on (D24). Null while it is there.';
 
 CREATE INDEX subscriptions_id ON subscriptions (subscription_id, tenant_id) WHERE subscription_id IS NOT NULL;
+CREATE INDEX subscriptions_of_key ON subscriptions (key_prefix, tenant_id) WHERE key_prefix IS NOT NULL AND removed_at IS NULL;
+COMMENT ON INDEX subscriptions_of_key IS 'Finds the subscriptions whose feeds a key may read.';
 
 CREATE TABLE delivery_numbers (
     tenant_id       uuid   NOT NULL,

@@ -48,7 +48,8 @@ async fn respond(
     let id = || id.to_owned();
     let mut response = match route {
         Route::Events if head.method == Method::POST => handlers::events::post(services, head, body).await,
-        Route::Events => refuse(Refusal::MethodNotAllowed(route.methods()), head, body),
+        Route::Webhooks if head.method == Method::GET => handlers::feed::get(services, head, body).await,
+        Route::Events | Route::Webhooks => refuse(Refusal::MethodNotAllowed(route.methods()), head, body),
         Route::Clients => records(&Resource::Clients, body).await,
         Route::Client => records(&Resource::Client(id()), body).await,
         Route::Leads => records(&Resource::Leads, body).await,

@@ -5,6 +5,7 @@ use crate::background::{self, BROKER, MASTER_KEY, POSTGRES, REPLAY_STORE};
 use crate::counters::register_counters;
 use crate::docs::DocsSettings;
 use crate::handlers::Services;
+use crate::handlers::feed::FeedWaits;
 use crate::http::observe::observe_request;
 use crate::limits::InFlightLimits;
 use crate::limits::backlog::{self, Backlog};
@@ -151,6 +152,7 @@ fn start_services(
         writes: WritePublisher::new(write_queue, ingest.reply_timeout),
         reads,
         read_limit: ReadLimit::default(),
+        feed_waits: FeedWaits::new(service.shutdown.clone()),
     });
     (services, uses, refused)
 }

@@ -59,7 +59,7 @@ impl Section for Settings {
         "CONNECT_MAX_CONNECTIONS" => "4096", "connections at once; beyond it the longest idle one, or the one whose body has been arriving for longest, is closed for a new one; if there is neither, the new one is closed";
         "CONNECT_MAX_CONNECTIONS_PER_PEER" => optional, "connections of one address at once; beyond it new ones are closed; a quarter of CONNECT_MAX_CONNECTIONS when not set";
         "CONNECT_MAX_CONNECTIONS_PER_NETWORK" => optional, "connections of one network (IPv4 /24, IPv6 /64) at once; beyond it new ones are closed; half of CONNECT_MAX_CONNECTIONS when not set";
-        "CONNECT_READ_CONNECTIONS" => "8", "connections for records reads, 1 to 1000, to each of DATABASE_URL and DATABASE_READ_URL; from 3 on, one is reserved for reads of clients, one for those of leads and one for those of trips";
+        "CONNECT_READ_CONNECTIONS" => "8", "connections for records reads, 1 to 1000, to each of DATABASE_URL and DATABASE_READ_URL; from 4 on, one is reserved for reads of clients, one for those of leads, one for those of trips and one for feeds of webhooks";
         "CONNECT_MAX_IN_FLIGHT" => "512", "requests with a valid signature at once; beyond it 503 overloaded";
         "CONNECT_MAX_IN_FLIGHT_PER_TENANT" => "128", "requests of one tenant at once; as CONNECT_MAX_IN_FLIGHT fills, a tenant may have fewer, down to an equal part of it; beyond it 503 overloaded";
         "CONNECT_BACKLOG_TARGET" => "600ms", "how long published events and writes should wait to be applied: ingest accepts as many as the worker applies in that time, shared fairly among tenants; beyond it 503 overloaded";

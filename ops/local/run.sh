@@ -142,7 +142,7 @@ prepare_demo() {
     prefix=$(jq -r .prefix "$DIRECTORY/demo.key" 2>/dev/null) || prefix=
     if [[ -z $prefix ]] || ! is_listed key prefix "$prefix"; then
         made=$("$CTL" key create --tenant demo --name 'Demo site' --origin demo-site --json \
-            --scopes events:ingest,credit:write,clients:read,clients:write,leads:read,leads:write)
+            --scopes events:ingest,credit:write,clients:read,clients:write,leads:read,leads:write,webhooks:read)
         write_private_file demo.key <<<"$made"
         prefix=$(jq -r .prefix "$DIRECTORY/demo.key")
     fi

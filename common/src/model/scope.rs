@@ -18,6 +18,8 @@ crate::named! {
         LeadsWrite = "leads:write",
         /// The two credit events, besides `events:ingest`.
         CreditWrite = "credit:write",
+        /// Read the feed of the key's subscription (D46).
+        WebhooksRead = "webhooks:read",
     }
 }
 

@@ -98,7 +98,7 @@ impl Auth {
         scheme: Scheme,
         scope: Scope,
     ) -> Result<Verified, Refusal> {
-        let deadline = Instant::now() + self.within;
+        let deadline = self.deadline();
         let credentials = Credentials::parse(&head.headers).map_err(|fault| {
             let failure = fault.failure;
             self.refused.note_headers(head, body, &fault);
@@ -127,6 +127,23 @@ impl Auth {
             refuse(failure)
         })?;
         Ok(Verified { key, signature, deadline })
+    }
+
+    /// Until when what begins now waits for the database.
+    pub(crate) fn deadline(&self) -> Instant {
+        Instant::now() + self.within
+    }
+
+    /// Checks again what may have changed since a request was verified that still waits (D5): whether its key is active, and has
+    /// `scope`.
+    pub(crate) async fn check_again(&self, verified: &Verified, scope: Scope) -> Result<(), Refusal> {
+        let Caller { key: prefix, tenant, .. } = verified.caller();
+        let key = self.keys.find(prefix, self.deadline()).await?;
+        let checked = key.ok_or(AuthFailure::UnknownKey).and_then(|key| {
+            key.check_active(clock::now())?;
+            checks::check_use(&key.caller, tenant, scope)
+        });
+        checked.map_err(|failure| failure.refuse(Some(prefix)))
     }
 
     /// Step 7: uses the signature up. `idempotency_key` is that of a records POST (D3), and `None` for

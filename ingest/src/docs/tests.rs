@@ -82,7 +82,7 @@ fn each_endpoint_is_described_with_its_credentials_and_headers() {
             EndpointKind::Create => Some(("Idempotency-Key", true)),
             EndpointKind::Change => Some(("If-Match", false)),
             EndpointKind::Read | EndpointKind::Description => Some(("If-None-Match", false)),
-            EndpointKind::Intake | EndpointKind::LookUp => None,
+            EndpointKind::Intake | EndpointKind::LookUp | EndpointKind::Feed => None,
         };
         let writes =
             matches!(endpoint.kind(), EndpointKind::Intake | EndpointKind::Create | EndpointKind::Change);
@@ -91,7 +91,7 @@ fn each_endpoint_is_described_with_its_credentials_and_headers() {
         assert_eq!(headers, own.into_iter().chain(optional).collect::<Vec<_>>(), "{endpoint:?}");
 
         let (success, returned): (_, &[&str]) = match endpoint.kind() {
-            EndpointKind::Intake | EndpointKind::LookUp => ("200", &["X-Request-Id"]),
+            EndpointKind::Intake | EndpointKind::LookUp | EndpointKind::Feed => ("200", &["X-Request-Id"]),
             EndpointKind::Create => ("201", &["X-Request-Id", "ETag", "Idempotent-Replayed"]),
             EndpointKind::Read | EndpointKind::Change | EndpointKind::Description => {
                 ("200", &["X-Request-Id", "ETag"])
@@ -133,9 +133,12 @@ fn is_given(code: &str, endpoint: Endpoint) -> bool {
         }
         "stale_write" => kind == EndpointKind::Change,
         "lookup_field_required" => kind == EndpointKind::LookUp,
-        "rate_limited" => matches!(kind, EndpointKind::LookUp | EndpointKind::Read),
+        "rate_limited" => matches!(kind, EndpointKind::LookUp | EndpointKind::Read | EndpointKind::Feed),
         // Of `POST /leads` for an unknown `clientId`.
-        "not_found" => matches!(kind, EndpointKind::Read | EndpointKind::Change) || endpoint == CreateLead,
+        "not_found" => {
+            matches!(kind, EndpointKind::Read | EndpointKind::Change | EndpointKind::Feed)
+                || endpoint == CreateLead
+        }
         "invalid_itinerary" => matches!(endpoint, CreateLead | ChangeTrip),
         "client_exists" => endpoint == CreateClient,
         "identity_taken" => matches!(endpoint, CreateClient | ChangeClient),

@@ -1,6 +1,7 @@
 //! The handlers of the routes, and the services that they use.
 
 pub(crate) mod events;
+pub(crate) mod feed;
 mod read;
 pub(crate) mod records;
 pub(crate) mod resource;
@@ -17,6 +18,7 @@ use crate::refusal::Refusal;
 use crate::refused::KeyRequestRecorder;
 use bytes::Bytes;
 use common::http::{BodyReader, BodyStream};
+use feed::FeedWaits;
 
 /// What all handlers share.
 #[derive(Debug)]
@@ -32,6 +34,8 @@ pub(crate) struct Services {
     pub(crate) reads: RecordReader,
     /// Reads per second of each key.
     pub(crate) read_limit: ReadLimit,
+    /// Requests that wait for a delivery.
+    pub(crate) feed_waits: FeedWaits,
 }
 
 impl Services {

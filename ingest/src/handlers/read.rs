@@ -3,6 +3,7 @@
 use super::Services;
 use super::records::VerifiedRequest;
 use super::resource::Resource;
+use crate::auth::Verified;
 use crate::http::conditions::is_not_modified;
 use crate::http::{RequestHead, query, response};
 use crate::record_reads::{not_found, or_internal_error};
@@ -33,10 +34,19 @@ pub(super) async fn handle(
     request: &VerifiedRequest,
     resource: &Resource,
 ) -> Result<Response, Refusal> {
-    let (verified, reads) = (&request.verified, &services.reads);
+    let rows = find(services, &request.verified, query_for(head, resource)).await?;
+    records_response(head, resource, &rows)
+}
+
+/// Uses the signature up, counts the read, and runs its query. A refusal instead of a query is returned after that.
+pub(super) async fn find(
+    services: &Services,
+    verified: &Verified,
+    query: Result<RecordQuery, Refusal>,
+) -> Result<Vec<Row>, Refusal> {
+    let reads = &services.reads;
     let (key, per_second) = (&verified.caller().key, verified.reads_per_second());
     let would_admit = services.read_limit.would_admit(key, per_second, Instant::now());
-    let query = query_for(head, resource);
     // The look-up and the replay entry share one round trip. A refused signature takes precedence over the read limit, and
     // both over the result; a refused signature is not counted as a read.
     let admitted_query = query.as_ref().ok().filter(|_| would_admit).cloned();
@@ -50,7 +60,7 @@ pub(super) async fn handle(
             reads.find(lookup, verified.deadline()).await
         }
     };
-    records_response(head, resource, &reads.rows(found)?)
+    reads.rows(found)
 }
 
 /// The query of a request. 404 for an invalid id, 400 for a look-up without a field.
@@ -138,7 +148,11 @@ fn data(view: &impl Serialize) -> Result<Response, Refusal> {
     struct Data<'a, V> {
         data: &'a V,
     }
-    let body = serde_json::to_vec(&Data { data: view }).map_err(|error| {
+    json(&Data { data: view })
+}
+
+pub(super) fn json(body: &impl Serialize) -> Result<Response, Refusal> {
+    let body = serde_json::to_vec(body).map_err(|error| {
         limited!(UNWRITABLE[0], error, %error, "serializing a record failed; responding 500");
         Refusal::Internal
     })?;

@@ -17,7 +17,8 @@ use warp::reply::Response;
 pub(super) struct VerifiedRequest {
     pub(super) body: Bytes,
     pub(super) verified: Verified,
-    _permit: InFlightPermit,
+    /// Until the request has ended, or waits for something that others do.
+    pub(super) permit: Option<InFlightPermit>,
 }
 
 /// Responds to a request for `resource`.
@@ -50,7 +51,7 @@ pub(crate) async fn handle(
 }
 
 /// Steps 1 to 6 of D1, and the limit of requests under way.
-async fn verify_request(
+pub(super) async fn verify_request(
     services: &Services,
     head: &RequestHead,
     body: impl BodyStream,
@@ -59,5 +60,5 @@ async fn verify_request(
     let body = services.read_body(head, body).await?;
     let verified = services.auth.verify(head, &body, Scheme::V2, scope).await?;
     let permit = services.limits.acquire(verified.caller().tenant_id)?;
-    Ok(VerifiedRequest { body, verified, _permit: permit })
+    Ok(VerifiedRequest { body, verified, permit: Some(permit) })
 }

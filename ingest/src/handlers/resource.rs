@@ -51,7 +51,7 @@ impl Resource {
         let access = match endpoint.kind() {
             EndpointKind::LookUp | EndpointKind::Read => Access::Read,
             EndpointKind::Create | EndpointKind::Change => Access::Write,
-            EndpointKind::Intake | EndpointKind::Description => return None,
+            EndpointKind::Intake | EndpointKind::Feed | EndpointKind::Description => return None,
         };
         Some((access, endpoint.scope()?))
     }

@@ -13,6 +13,8 @@ pub(crate) enum Route {
     Lead,
     /// The trip of a lead.
     Trip,
+    /// The deliveries of the caller's subscription.
+    Webhooks,
     /// The description of the API as OpenAPI.
     OpenApi,
     /// The description of the API as a page.
@@ -21,13 +23,14 @@ pub(crate) enum Route {
 
 impl Route {
     /// All of them, in the order in which they are described.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Events,
         Self::Clients,
         Self::Client,
         Self::Leads,
         Self::Lead,
         Self::Trip,
+        Self::Webhooks,
         Self::OpenApi,
         Self::Docs,
     ];
@@ -41,6 +44,7 @@ impl Route {
             Self::Leads => "/api/v1/crm/connect/leads",
             Self::Lead => "/api/v1/crm/connect/leads/{leadId}",
             Self::Trip => "/api/v1/crm/connect/leads/{leadId}/trip",
+            Self::Webhooks => "/api/v1/crm/connect/webhooks",
             Self::OpenApi => "/api/v1/crm/connect/openapi.json",
             Self::Docs => "/docs",
         }
@@ -61,6 +65,7 @@ impl Route {
             Self::Leads => &[Endpoint::FindLeads, Endpoint::CreateLead],
             Self::Lead => &[Endpoint::GetLead, Endpoint::ChangeLead],
             Self::Trip => &[Endpoint::GetTrip, Endpoint::ChangeTrip],
+            Self::Webhooks => &[Endpoint::ReadFeed],
             Self::OpenApi => &[Endpoint::GetOpenApi],
             Self::Docs => &[Endpoint::GetDocs],
         }
@@ -77,6 +82,7 @@ impl Route {
             Self::Events => "POST",
             Self::Clients | Self::Leads => "GET, POST",
             Self::Client | Self::Lead | Self::Trip => "GET, PATCH",
+            Self::Webhooks => "GET",
             Self::OpenApi | Self::Docs => "GET, HEAD",
         }
     }
@@ -115,6 +121,8 @@ pub(crate) enum Endpoint {
     GetTrip,
     /// `PATCH /leads/{leadId}/trip`
     ChangeTrip,
+    /// `GET /webhooks`
+    ReadFeed,
     /// `GET /openapi.json`
     GetOpenApi,
     /// `GET /docs`
@@ -130,6 +138,8 @@ pub(crate) enum EndpointKind {
     Read,
     Create,
     Change,
+    /// Reads a list from a place on.
+    Feed,
     /// Describes the API; needs no credentials.
     Description,
 }
@@ -143,6 +153,7 @@ impl Endpoint {
             Self::FindLeads | Self::CreateLead => Route::Leads,
             Self::GetLead | Self::ChangeLead => Route::Lead,
             Self::GetTrip | Self::ChangeTrip => Route::Trip,
+            Self::ReadFeed => Route::Webhooks,
             Self::GetOpenApi => Route::OpenApi,
             Self::GetDocs => Route::Docs,
         }
@@ -155,6 +166,7 @@ impl Endpoint {
             Self::GetClient | Self::GetLead | Self::GetTrip => EndpointKind::Read,
             Self::CreateClient | Self::CreateLead => EndpointKind::Create,
             Self::ChangeClient | Self::ChangeLead | Self::ChangeTrip => EndpointKind::Change,
+            Self::ReadFeed => EndpointKind::Feed,
             Self::GetOpenApi | Self::GetDocs => EndpointKind::Description,
         }
     }
@@ -162,7 +174,9 @@ impl Endpoint {
     pub(crate) const fn method(self) -> &'static str {
         match self.kind() {
             EndpointKind::Intake | EndpointKind::Create => "POST",
-            EndpointKind::LookUp | EndpointKind::Read | EndpointKind::Description => "GET",
+            EndpointKind::LookUp | EndpointKind::Read | EndpointKind::Feed | EndpointKind::Description => {
+                "GET"
+            }
             EndpointKind::Change => "PATCH",
         }
     }
@@ -175,6 +189,7 @@ impl Endpoint {
             Self::CreateClient | Self::ChangeClient => Some(Scope::ClientsWrite),
             Self::FindLeads | Self::GetLead | Self::GetTrip => Some(Scope::LeadsRead),
             Self::CreateLead | Self::ChangeLead | Self::ChangeTrip => Some(Scope::LeadsWrite),
+            Self::ReadFeed => Some(Scope::WebhooksRead),
             Self::GetOpenApi | Self::GetDocs => None,
         }
     }

@@ -1,7 +1,7 @@
 //! Reads of records on one server.
 //!
-//! Reads of one kind of record by id that arrive together share a round trip, see [`crate::group_queue`]; a look-up by anything else
-//! has a round trip of its own. Each kind has a queue of its own, and a connection that is reserved for it, see [`crate::read_pools`].
+//! Reads of one kind of record by id, and of feeds, that arrive together share a round trip, see [`crate::group_queue`]; a look-up by
+//! anything else has a round trip of its own. Each kind has a queue of its own, and a connection that is reserved for it, see [`crate::read_pools`].
 
 use super::ReadError;
 use crate::group_queue::{GroupHandler, GroupQueue, GroupQueueSettings};
@@ -70,10 +70,10 @@ impl ServerReads {
     ) -> Result<StoreResult, ReadError> {
         self.reads.increment(1);
         let ReadsOfKind { queue, round_trips } = &self.kinds[lookup.query.kind() as usize];
-        let is_by_id = lookup.query.is_by_id();
+        let is_shared = lookup.query.is_shared();
         let (request, receiver) = StoreRequest::new(entry, Some(lookup));
         let reply = await_result(receiver, deadline.min(Instant::now() + self.within));
-        if is_by_id {
+        if is_shared {
             queue.push(request).map_err(|_| ReadError::QueueFull)?;
             return reply.await.map_err(|_| ReadError::TimedOut);
         }

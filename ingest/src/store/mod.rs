@@ -1,10 +1,11 @@
 //! All SQL of ingest, a module for each table. Each statement has its name in its first line. `records` runs the look-ups of clients,
-//! leads and trips, whose statements are in the modules of these tables.
+//! leads, trips and deliveries, whose statements are in the modules of these tables.
 
 pub(crate) mod api_key_requests;
 pub(crate) mod api_key_uses;
 pub(crate) mod api_keys;
 pub(crate) mod clients;
+pub(crate) mod deliveries;
 pub(crate) mod intake_pressure;
 pub(crate) mod leads;
 pub(crate) mod records;
@@ -30,6 +31,7 @@ pub const STATEMENTS: &[&[Sql]] = &[
     api_key_uses::STATEMENTS,
     api_keys::STATEMENTS,
     clients::STATEMENTS,
+    deliveries::STATEMENTS,
     intake_pressure::STATEMENTS,
     leads::STATEMENTS,
     refused_requests::STATEMENTS,

@@ -1,10 +1,11 @@
 //! Look-ups of records for many requests in one round trip.
 
 use super::clients::ClientIdentity;
+use super::deliveries::{self, FeedQuery};
 use super::{clients, leads, trips};
-use common::db::{Client, Sql, TxError};
+use common::db::{Client, Sql, TxError, column};
 use common::model::{ClientId, LeadId, TenantId};
-use futures_util::future::{join, join_all};
+use futures_util::future::{join_all, join3};
 use std::sync::Arc;
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::Row;
@@ -24,6 +25,8 @@ pub(crate) enum RecordQuery {
     ClientBy(ClientIdentity),
     /// The leads with that external id.
     LeadsBy(String),
+    /// A part of the feed of a subscription.
+    Feed(FeedQuery),
 }
 
 /// A kind of record, by the tables that its look-ups read: where one is locked, those of this kind wait.
@@ -35,10 +38,12 @@ pub(crate) enum RecordKind {
     Lead,
     /// `leads`, `trips`, `members`, `proposals`.
     Trip,
+    /// `subscriptions`, `deliveries`, `outbox`.
+    Feed,
 }
 
 impl RecordKind {
-    pub(crate) const ALL: [Self; 3] = [Self::Client, Self::Lead, Self::Trip];
+    pub(crate) const ALL: [Self; 4] = [Self::Client, Self::Lead, Self::Trip, Self::Feed];
 }
 
 /// What a read asks for, with the tenant of its caller. A record of another tenant is not found.
@@ -59,22 +64,23 @@ impl RecordQuery {
             Self::Client(_) | Self::ClientBy(_) => RecordKind::Client,
             Self::Lead(_) | Self::LeadsBy(_) => RecordKind::Lead,
             Self::Trip(_) => RecordKind::Trip,
+            Self::Feed(_) => RecordKind::Feed,
         }
     }
 
-    /// The statement that looks up the ids of many requests, and the id; `None` for a query that has a statement of its own.
+    /// The statement that looks up the ids of many requests, and the id; `None` for a query by anything else.
     const fn by_id(&self) -> Option<(Sql, Uuid)> {
         match self {
             Self::Client(id) => Some((clients::BY_IDS, id.0)),
             Self::Lead(id) => Some((leads::BY_IDS, id.0)),
             Self::Trip(id) => Some((trips::OF_LEADS, id.0)),
-            Self::ClientBy(_) | Self::LeadsBy(_) => None,
+            Self::ClientBy(_) | Self::LeadsBy(_) | Self::Feed(_) => None,
         }
     }
 
     /// Whether it shares its statement with other requests.
-    pub(crate) const fn is_by_id(&self) -> bool {
-        self.by_id().is_some()
+    pub(crate) const fn is_shared(&self) -> bool {
+        self.by_id().is_some() || matches!(self, Self::Feed(_))
     }
 
     /// The statement that serves this query alone, and its parameter.
@@ -84,7 +90,7 @@ impl RecordQuery {
             Self::ClientBy(ClientIdentity::ExternalId(id)) => Some((clients::BY_EXTERNAL_ID, id)),
             Self::ClientBy(ClientIdentity::Phone(digits)) => Some((clients::BY_PHONE, digits)),
             Self::LeadsBy(external_id) => Some((leads::BY_EXTERNAL_ID, external_id)),
-            Self::Client(_) | Self::Lead(_) | Self::Trip(_) => None,
+            Self::Client(_) | Self::Lead(_) | Self::Trip(_) | Self::Feed(_) => None,
         }
     }
 }
@@ -99,8 +105,9 @@ pub(crate) async fn find(client: &Client, lookups: &[&RecordLookup], deadline: I
         Some(async move { (index, run(client, statement, &[&lookup.tenant.0, &value], deadline).await) })
     });
     let mut found: Vec<LookupRows> = lookups.iter().map(|_| Ok(Vec::new())).collect();
-    let (kinds, alone) = join(join_all(kinds), join_all(alone)).await;
-    for (indexes, rows) in kinds {
+    let feeds = feeds(client, lookups, deadline);
+    let (kinds, feeds, alone) = join3(join_all(kinds), feeds, join_all(alone)).await;
+    for (indexes, rows) in kinds.into_iter().chain([feeds]) {
         match rows {
             Ok(rows) => distribute_rows(&mut found, &indexes, rows),
             Err(error) => fail(&mut found, indexes, error),
@@ -137,6 +144,33 @@ async fn by_ids(
     } else {
         run(client, statement, &[&tenants, &ids], deadline).await
     };
+    (indexes, rows)
+}
+
+/// Reads parts of feeds. Returns the indexes of their queries in `lookups`, and the rows of all.
+async fn feeds(
+    client: &Client,
+    lookups: &[&RecordLookup],
+    deadline: Instant,
+) -> (Vec<usize>, Result<Vec<Row>, TxError>) {
+    let mut queries = Vec::new();
+    for (index, lookup) in lookups.iter().enumerate() {
+        if let RecordQuery::Feed(query) = &lookup.query {
+            queries.push((index, lookup.tenant.0, query));
+        }
+    }
+    let indexes = column(&queries, |(index, ..)| *index);
+    if queries.is_empty() {
+        return (indexes, Ok(Vec::new()));
+    }
+    let parameters: [&(dyn ToSql + Sync); 5] = [
+        &column(&queries, |(_, tenant, _)| *tenant),
+        &column(&queries, |(.., query)| query.key.as_str()),
+        &column(&queries, |(.., query)| query.subscription),
+        &column(&queries, |(.., query)| query.after),
+        &column(&queries, |(.., query)| query.limit),
+    ];
+    let rows = run(client, deliveries::FEED, &parameters, deadline).await;
     (indexes, rows)
 }
 

@@ -101,7 +101,7 @@ async fn statements_read_few_rows_and_those_of_requests_by_the_same_indexes_with
     }
 }
 
-/// The rows of deliveries and of the outbox that a plan has read.
+/// The rows of deliveries and of pending events that a plan has read.
 fn rows_read(plan: &Value) -> f64 {
     let number = |field: &str| plan[field].as_f64().unwrap_or_default();
     let own = (number("Actual Rows") + number("Rows Removed by Filter")) * number("Actual Loops");
@@ -119,11 +119,11 @@ async fn a_round_of_sending_reads_a_bounded_number_of_rows_whatever_is_due() {
     let client = database.connect().await;
     client.batch_execute(&planner_settings()).await.expect("settings");
     let subscribe = "INSERT INTO subscriptions
-            (tenant_id, subscription_id, display_url, url_sealed, secret_sealed, created_at)
-        SELECT tenant_id, tenant_id, 'https://example.com', '', '', now() FROM tenants
-        RETURNING tenant_id, get_byte(uuid_send(tenant_id), 15) & 63";
+            (tenant_id, subscription_id, key_prefix, display_url, url_sealed, secret_sealed, created_at)
+        SELECT tenant_id, tenant_id, prefix, 'https://example.com', '', '', now() FROM api_keys
+        RETURNING tenant_id, get_byte(uuid_send(tenant_id), 15) & 63, key_prefix";
     let row = client.query_one(subscribe, &[]).await.expect("a subscription of the only tenant");
-    let (id, slot): (uuid::Uuid, i32) = (row.get(0), row.get(1));
+    let (id, slot, key): (uuid::Uuid, i32, String) = (row.get(0), row.get(1), row.get(2));
     let lease = format!("'{{{slot}}}', '{{0}}', '{id}'");
     let statements = [
         ("-- deliveries.fan_out", format!("{lease}, '{{{}}}', 16, 256, 1000, 64, 256", uuid::Uuid::nil())),
@@ -132,6 +132,7 @@ async fn a_round_of_sending_reads_a_bounded_number_of_rows_whatever_is_due() {
         ("-- deliveries.look", format!("-1::smallint, '{}', 1000", uuid::Uuid::nil())),
         ("-- deliveries.notices", format!("'{{{slot}}}', 64")),
         ("-- deliveries.due_backlog", format!("-1::smallint, '{}', 100", uuid::Uuid::nil())),
+        ("-- deliveries.feed", format!("'{{{id}}}', '{{{key}}}', '{{NULL}}', '{{500}}', '{{64}}'")),
     ];
     let mut read = Vec::new();
     for (from, to) in [(1, 1_000), (1_001, 100_000)] {
@@ -151,7 +152,7 @@ async fn a_round_of_sending_reads_a_bounded_number_of_rows_whatever_is_due() {
         );
         client.batch_execute(&due).await.expect("deliveries");
         for (name, parameters) in &statements {
-            let all = dispatcher::store::STATEMENTS.concat();
+            let all = [dispatcher::store::STATEMENTS, ingest::store::STATEMENTS].concat().concat();
             let sql = all.iter().map(|sql| sql.as_str().trim()).find(|sql| sql.starts_with(name));
             let sql = sql.expect("a statement with this name");
             client.batch_execute(&format!("PREPARE measured AS {sql}")).await.expect("a statement");
@@ -162,7 +163,8 @@ async fn a_round_of_sending_reads_a_bounded_number_of_rows_whatever_is_due() {
             read.push((*name, rows_read(&row.get::<_, Value>(0)[0]["Plan"])));
         }
     }
-    assert_eq!(read[..6], read[6..], "of a thousand, and of a hundred thousand");
+    assert_eq!(read[..7], read[7..], "of a thousand, and of a hundred thousand");
+    assert_eq!(read[6].1, 64.0 + 1.0, "a page, and the oldest");
     assert!(read[2..5].iter().all(|(_, rows)| *rows <= 64.0 + 9.0), "{read:?}");
 }
 

@@ -144,7 +144,7 @@ async fn a_locked_table_delays_no_reads_of_others_and_no_events() {
     // With `trips` locked, reads of leads and trips wait: on new connections, and on those that were used.
     let waiting: Vec<&str> = of_leads.iter().chain(&of_trips).map(String::as_str).collect();
     for _ in 0..2 {
-        while_locked(&world, "trips", &waiting, 7, async || {
+        while_locked(&world, "trips", &waiting, 6, async || {
             assert_succeed(&world, &of_clients).await;
             world.accept(event("contact.identified").email("bo@example.com")).await;
         })
@@ -152,7 +152,7 @@ async fn a_locked_table_delays_no_reads_of_others_and_no_events() {
         assert_succeed(&world, &[of_clients.clone(), of_leads.clone(), of_trips.clone()].concat()).await;
     }
     let waiting: Vec<&str> = of_clients.iter().map(String::as_str).collect();
-    while_locked(&world, "clients", &waiting, 6, async || {
+    while_locked(&world, "clients", &waiting, 5, async || {
         assert_succeed(&world, &[of_leads, of_trips].concat()).await;
     })
     .await;

@@ -4,7 +4,8 @@ use crate::connectctl::Connectctl;
 use crate::key::ApiKey;
 
 /// Every scope there is.
-pub const ALL_SCOPES: &str = "events:ingest,clients:read,clients:write,leads:read,leads:write,credit:write";
+pub const ALL_SCOPES: &str =
+    "events:ingest,clients:read,clients:write,leads:read,leads:write,credit:write,webhooks:read";
 
 /// Creates the tenant `acme` with the members Asha and Ben, and a key with every scope, for every test.
 pub(crate) async fn seed(connectctl: &Connectctl) -> ApiKey {

@@ -35,7 +35,7 @@ pub(crate) enum Command {
 }
 
 const CREATE_HELP: &str = "\
-Scopes: events:ingest clients:read clients:write leads:read leads:write credit:write
+Scopes: events:ingest clients:read clients:write leads:read leads:write credit:write webhooks:read
 
 Example:
   connectctl key create --tenant acme --name website --scopes events:ingest,leads:read \\

@@ -17,13 +17,14 @@ use maud::{Markup, html};
 use warp::reply::Response;
 
 /// The scopes with what they permit, for forms.
-const SCOPES: [(&str, &str); 6] = [
+const SCOPES: [(&str, &str); 7] = [
     (Scope::EventsIngest.as_str(), "send events"),
     (Scope::ClientsRead.as_str(), "read and look up clients"),
     (Scope::ClientsWrite.as_str(), "create and update clients"),
     (Scope::LeadsRead.as_str(), "read enquiries and trips"),
     (Scope::LeadsWrite.as_str(), "create and change enquiries and trips"),
     (Scope::CreditWrite.as_str(), "send the two credit events, in addition to events:ingest"),
+    (Scope::WebhooksRead.as_str(), "read the webhooks of the key's subscription"),
 ];
 
 /// How long an old secret can stay valid, for forms.

@@ -1,0 +1,183 @@
+//! The feed of a subscription (D46): its deliveries in the order of their numbers, for those who catch up, or have no receiver.
+//!
+//! A request that waits looks for deliveries several times a second. Meanwhile it holds neither a connection to the database nor a
+//! permit of requests under way.
+
+use super::records::{VerifiedRequest, verify_request};
+use super::{Services, read};
+use crate::http::{RequestHead, query};
+use crate::limits::{InFlightLimits, InFlightPermit};
+use crate::record_reads::{not_found, or_internal_error};
+use crate::refusal::Refusal;
+use crate::store::deliveries::{self, FeedDelivery, FeedPage, FeedQuery};
+use crate::store::records::{RecordLookup, RecordQuery};
+use common::http::BodyStream;
+use common::model::{KeyPrefix, Scope, TenantId};
+use serde::Serialize;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+use warp::Reply;
+use warp::reply::Response;
+
+/// Most deliveries of a response, and how many it has if the request does not say.
+const DELIVERIES: i64 = 100;
+/// The longest wait, in seconds.
+const WAIT: i64 = 30;
+/// Requests that wait at once, of all tenants and of one.
+const WAITING: (u32, u32) = (256, 16);
+/// Time between two looks, in milliseconds.
+const LOOK_EVERY: u64 = 300;
+
+/// The requests that wait.
+#[derive(Debug)]
+pub(crate) struct FeedWaits {
+    limits: InFlightLimits,
+    /// Canceled once the program is to end.
+    ending: CancellationToken,
+    began: Instant,
+}
+
+impl FeedWaits {
+    /// Requests wait until `ending` at most.
+    pub(crate) fn new(ending: CancellationToken) -> Self {
+        let (all, of_tenant) = WAITING;
+        Self { limits: InFlightLimits::new(all, of_tenant), ending, began: Instant::now() }
+    }
+
+    /// Takes a place among the requests that wait, if this one will.
+    fn acquire(&self, tenant: TenantId, wait: Duration) -> Result<Option<InFlightPermit>, Refusal> {
+        (!wait.is_zero()).then(|| self.limits.acquire(tenant)).transpose()
+    }
+
+    fn is_over(&self, until: Instant) -> bool {
+        self.ending.is_cancelled() || Instant::now() >= until
+    }
+
+    /// Waits until the next look: all requests look at the same moments, so that they share round trips.
+    async fn until_next_look(&self, until: Instant) {
+        let since = self.began.elapsed().as_millis() as u64 % LOOK_EVERY;
+        let next = Duration::from_millis(LOOK_EVERY - since).min(until - Instant::now());
+        drop(timeout(next, self.ending.cancelled()).await);
+    }
+}
+
+/// Responds with a part of the feed.
+pub(crate) async fn get(services: &Services, head: &RequestHead, body: impl BodyStream) -> Response {
+    let handled = match verify_request(services, head, body, Scope::WebhooksRead).await {
+        Ok(mut request) => {
+            let result = read_page(services, head, &mut request).await;
+            services.refused.note_result(head, &request.body, &request.verified, &result);
+            result
+        }
+        Err(refusal) => Err(refusal),
+    };
+    handled.unwrap_or_else(Refusal::into_response)
+}
+
+async fn read_page(
+    services: &Services,
+    head: &RequestHead,
+    request: &mut VerifiedRequest,
+) -> Result<Response, Refusal> {
+    let (caller, waits) = (request.verified.caller().clone(), &services.feed_waits);
+    let asked = parse(head.query(), &caller.key);
+    let wait = asked.as_ref().map_or(Duration::ZERO, |(_, wait)| *wait);
+    // Before the signature is used up, so that a refused request may be sent again.
+    let _waiting = waits.acquire(caller.tenant_id, wait)?;
+    let until = Instant::now() + wait;
+    let query = asked.map(|(query, _)| RecordQuery::Feed(query));
+    let mut rows = read::find(services, &request.verified, query.clone()).await?;
+    let lookup = RecordLookup { tenant: caller.tenant_id, query: query? };
+    drop(request.permit.take());
+    loop {
+        let page = or_internal_error(deliveries::page(&rows))?;
+        if page.subscriptions != 1 || !page.deliveries.is_empty() || waits.is_over(until) {
+            return response(&page);
+        }
+        waits.until_next_look(until).await;
+        if let Err(refusal) = services.auth.check_again(&request.verified, Scope::WebhooksRead).await {
+            // The request itself was in order.
+            return Ok(refusal.into_response());
+        }
+        rows = services.reads.rows(services.reads.find(lookup.clone(), services.auth.deadline()).await)?;
+    }
+}
+
+/// What a request asks for, and how long it waits. 400 for a number that is none or out of bounds, 404 for a malformed id (D18).
+fn parse(sent: &str, key: &KeyPrefix) -> Result<(FeedQuery, Duration), Refusal> {
+    let [after, limit, wait, subscription] =
+        query::parse_parameters(sent, ["after", "limit", "wait", "subscription"])?;
+    let (after, limit) = (
+        number("after", after.as_deref(), 0, 0..=i64::MAX)?,
+        number("limit", limit.as_deref(), DELIVERIES, 1..=DELIVERIES)?,
+    );
+    let wait = wait.as_deref().map(|wait| wait.strip_suffix('s').unwrap_or(wait));
+    let wait = Duration::from_secs(number("wait", wait, 0, 0..=WAIT)?.unsigned_abs());
+    let id = |id: String| (id.len() == 36).then(|| Uuid::try_parse(&id).ok()).flatten().ok_or_else(not_found);
+    Ok((FeedQuery { key: key.clone(), subscription: subscription.map(id).transpose()?, after, limit }, wait))
+}
+
+fn number(name: &str, sent: Option<&str>, default: i64, bounds: RangeInclusive<i64>) -> Result<i64, Refusal> {
+    let Some(sent) = sent else { return Ok(default) };
+    let digits = sent.bytes().all(|byte| byte.is_ascii_digit()).then_some(sent);
+    let number = digits.and_then(|digits| digits.parse().ok()).filter(|number| bounds.contains(number));
+    number.ok_or_else(|| {
+        let (from, to) = bounds.into_inner();
+        Refusal::InvalidRequest(format!("{name}: must be a whole number from {from} to {to}"))
+    })
+}
+
+fn response(page: &FeedPage) -> Result<Response, Refusal> {
+    #[derive(Serialize)]
+    struct Body<'a> {
+        data: &'a [FeedDelivery],
+        oldest: Option<i64>,
+    }
+    match page.subscriptions {
+        0 => Err(not_found()),
+        1 => read::json(&Body { data: &page.deliveries, oldest: page.oldest }),
+        _ => {
+            let text = "subscription: is required, because the key has several subscriptions";
+            Err(Refusal::InvalidRequest(text.to_owned()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_digits_within_their_bounds() {
+        let key = KeyPrefix::parse("ck_1").unwrap();
+        let parsed =
+            |sent: &str| parse(sent, &key).map(|(query, wait)| (query.after, query.limit, wait.as_secs()));
+        assert_eq!(parsed(""), Ok((0, 100, 0)));
+        assert_eq!(parsed("after=9223372036854775807&limit=1&wait=30"), Ok((i64::MAX, 1, 30)));
+        assert_eq!(parsed("after=007&wait=5s&limit="), Ok((7, 100, 5)));
+        for wrong in [
+            "after=-1",
+            "after=9223372036854775808",
+            "after=x",
+            "after=1.0",
+            "after=%2B1",
+            "after=1e3",
+            "limit=0",
+            "limit=101",
+            "limit=-5",
+            "wait=31",
+            "wait=s",
+            "wait=-1",
+            "wait=1m",
+            "wait=99999999999999999999",
+        ] {
+            assert!(matches!(parsed(wrong), Err(Refusal::InvalidRequest(_))), "{wrong}");
+        }
+        for id in ["x", "0199c0de7a3b7c1580034d5e6f708192"] {
+            assert_eq!(parsed(&format!("subscription={id}")), Err(not_found()));
+        }
+    }
+}
