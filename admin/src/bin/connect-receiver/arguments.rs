@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 
 /// Receives Connect's webhooks, verifies them and prints a line for each.
 ///
-/// The subscription's secret comes from --secret-file or from CONNECT_RECEIVER_SECRET.
+/// The subscription's secret comes from --secret-file or from CONNECT_RECEIVER_SECRET. With --follow it reads the webhooks of an API
+/// key's subscription from Connect instead, so that it needs no URL that Connect can reach; CONNECT_URL, CONNECT_TENANT,
+/// CONNECT_KEY and CONNECT_SECRET say where, and as whom. The key needs the scope webhooks:read.
 #[derive(Debug, Parser)]
 #[command(name = "connect-receiver", version)]
 pub(crate) struct Arguments {
@@ -20,6 +22,15 @@ pub(crate) struct Arguments {
     /// File with the secret, or with the output of `connectctl subscription create --json`.
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
+    /// Read the webhooks from Connect, also those that it still has from before, and print them as they come.
+    #[arg(long)]
+    pub(crate) follow: bool,
+    /// With --follow: begin after the webhook with this number.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "follow")]
+    pub(crate) after: u64,
+    /// With --follow: the subscription, if the key has several.
+    #[arg(long, value_name = "ID", requires = "follow")]
+    pub(crate) subscription: Option<String>,
     /// Also print the body of each webhook that verifies.
     #[arg(long, short)]
     pub(crate) verbose: bool,

@@ -2,8 +2,10 @@
 //!
 //! It behaves as a receiver should: it verifies the raw body before anything else, and responds at once with 204, or with 401
 //! if the signature does not verify. It stores nothing, so it does not detect duplicates; a real receiver does, by `eventId`.
+//! With `--follow` it reads the feed of a subscription instead.
 
 mod arguments;
+mod follow;
 
 use arguments::Arguments;
 use chrono::{DateTime, Utc};
@@ -37,7 +39,8 @@ struct Receiver {
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match serve(&arguments).await {
+    let ended = if arguments.follow { follow::run(&arguments).await } else { serve(&arguments).await };
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(what) => {
             eprintln!("connect-receiver: {what}");
@@ -90,8 +93,12 @@ async fn status(request: Request<Incoming>, receiver: &Receiver) -> StatusCode {
         verdict,
     };
     // Standard output may be closed.
-    drop(std::io::stdout().write_all(webhook.text(receiver.verbose).as_bytes()));
+    drop(print(&webhook.text(receiver.verbose)));
     if verdict.is_ok() { StatusCode::NO_CONTENT } else { StatusCode::UNAUTHORIZED }
+}
+
+fn print(text: &str) -> std::io::Result<()> {
+    std::io::stdout().write_all(text.as_bytes())
 }
 
 /// A received webhook and the result of its verification.
