@@ -78,7 +78,8 @@ impl<'r> Caller<'r> {
             self.clients.remove(&address);
             return None;
         };
-        if (200..300).contains(&response.status) {
+        // Reads succeed without the broker.
+        if (200..300).contains(&response.status) && request.method != "GET" {
             self.run.note_success(begun);
         }
         Some(response)

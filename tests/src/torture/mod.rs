@@ -8,6 +8,7 @@ mod advisors;
 mod caller;
 mod events;
 mod faults;
+mod feed;
 mod oracle;
 mod plan;
 mod records;
@@ -83,6 +84,7 @@ pub async fn run(seed: u64, length: Duration, logs: &Path) -> Report {
     rest::heal(&stack).await;
     rest::until_at_rest(&stack, &run, &receiver).await;
     rest::check_numbers(&stack, &run).await;
+    feed::read_to_the_end(&stack, &run).await;
     stack.save_logs().await;
     let mut oracle = std::mem::take(&mut *run.oracle());
     Box::pin(verify::check(&stack, &mut oracle, &receiver)).await;
@@ -102,7 +104,7 @@ async fn load(stack: &Stack, run: &Run) {
             async move { advisors::run(&caller).await }.boxed()
         }
     });
-    join_all(callers).await;
+    tokio::join!(join_all(callers), feed::run(stack, run));
 }
 
 async fn progress(run: &Run, began: Instant) {

@@ -71,6 +71,8 @@ pub(super) struct Oracle {
     pub(super) writes: HashMap<(usize, WriteKind, String), SentWrite>,
     /// The numbers of enquiries that responses showed, by the lead's id.
     pub(super) enquiry_numbers: HashMap<String, String>,
+    /// The envelopes of the feed that is read, in the order of their numbers.
+    pub(super) feed: Vec<Value>,
     /// Balances by tenant and email.
     pub(super) credits: HashMap<(usize, String), Vec<Credit>>,
     /// What must not have happened.

@@ -1,10 +1,13 @@
 //! Comparing the database with what callers were told.
 
 use super::events::as_of;
+use super::feed;
 use super::oracle::{Oracle, WriteKind};
 use super::stack::Stack;
 use super::webhooks::FailingReceiver;
+use crate::world::text;
 use chrono::{DateTime, Utc};
+use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use tokio_postgres::{Client, Row};
 
@@ -248,15 +251,26 @@ async fn webhooks(
 ) {
     receiver.violations().into_iter().take(SHOWN).for_each(|what| oracle.add_violation(what));
     let (mut receipts, subscriptions) = (receiver.receipts(), receiver.subscriptions());
-    let query = "SELECT slug, event_id::text, key_prefix FROM outbox JOIN tenants USING (tenant_id)";
-    let mut emitted: i64 = 0;
+    let query =
+        "SELECT slug, event_id::text, key_prefix, envelope FROM outbox JOIN tenants USING (tenant_id)";
+    let (mut emitted, mut in_feed): (i64, usize) = (0, 0);
+    let feed = std::mem::take(&mut oracle.feed);
+    let shown: HashMap<&str, &Value> = feed.iter().map(|event| (text(&event["eventId"]), event)).collect();
     for row in client.query(query, &[]).await.expect("the outbox") {
-        let (event, key): (String, Option<String>) = (row.get(1), row.get(2));
+        let (event, key, envelope): (String, Option<String>, Value) = (row.get(1), row.get(2), row.get(3));
         let tenant = tenant_of(&row, tenants);
         let is_echo = |own: &Option<String>| own.is_some() && *own == key;
         for one in subscriptions.iter().filter(|one| one.tenant == tenant && !is_echo(&one.key)) {
             emitted += 1;
-            match receipts.remove(&(one.path.clone(), event.clone())) {
+            let receipt = receipts.remove(&(one.path.clone(), event.clone()));
+            if feed::is_read(one) {
+                in_feed += 1;
+                if shown.get(event.as_str()) != Some(&&envelope) {
+                    oracle.add_violation(format!("the feed does not show event {event} as it was emitted"));
+                }
+                continue;
+            }
+            match receipt {
                 Some(receipt) if receipt.succeeded > 0 => {}
                 receipt => {
                     oracle.add_violation(format!(
@@ -271,6 +285,9 @@ async fn webhooks(
         oracle.add_violation(format!(
             "{path} received event {event}, which was not emitted to it: {receipt:?}"
         ));
+    }
+    if (feed.len(), shown.len()) != (in_feed, in_feed) {
+        oracle.add_violation(format!("the feed shows {} deliveries of {in_feed} events", feed.len()));
     }
     let states = "SELECT count(*), count(*) FILTER (WHERE state = 'delivered') FROM deliveries";
     let row = client.query_one(states, &[]).await.expect("the deliveries");
