@@ -2,6 +2,7 @@
 
 mod calls;
 pub(crate) mod readme;
+mod standard;
 mod webhooks;
 
 /// The endings of the files: shell, Python, Node.

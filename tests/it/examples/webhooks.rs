@@ -82,7 +82,7 @@ async fn a_webhook_sent_during_a_rotation_verifies_with_both_secrets() {
 }
 
 /// Runs the code of a document between a preparation and what prints the result. Both see the value `given`.
-async fn python(code: &str, given: &Value, prepare: &str, finish: &str) -> Value {
+pub(super) async fn python(code: &str, given: &Value, prepare: &str, finish: &str) -> Value {
     let program = format!("import json, sys\ngiven = json.loads(sys.argv[1])\n{prepare}\n{code}\n{finish}");
     let mut python = python_tool("python").await;
     let ran = run(python.args(["-c", &program, &given.to_string()]), 1).await;
