@@ -4,6 +4,7 @@ mod damaged;
 mod echo;
 mod egress;
 mod faults;
+mod feed;
 mod first_attempts;
 mod isolation;
 mod model;

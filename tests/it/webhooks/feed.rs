@@ -1,0 +1,263 @@
+//! The feed of a subscription: `GET /webhooks` (D46).
+
+use super::{OutboundWorld, Subscription};
+use futures_util::future::join;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::sync::Arc;
+use tests::{
+    ApiKey, Authority, Behavior, CommandOutput, HttpClient, HttpResponse, MAX_WAIT, RECORDS, Receiver, World,
+    WorldBuilder, eventually, text,
+};
+
+impl OutboundWorld {
+    /// The shared world, with an ingest of its own.
+    async fn join(builder: WorldBuilder) -> Self {
+        let authority = Authority::shared();
+        Self {
+            world: builder.join().await,
+            receiver: Receiver::https(&authority),
+            authority: Arc::clone(&authority),
+        }
+    }
+
+    /// A key that reads the feed of its subscription.
+    async fn reader(&self, path: &str) -> (ApiKey, Subscription) {
+        let key = self.world.add_key("webhooks:read").await;
+        let subscription = self.subscribe(path, &["--key", &key.prefix]).await;
+        (key, subscription)
+    }
+
+    /// What `key` reads, with these parameters.
+    async fn read(&self, key: &ApiKey, parameters: &str) -> HttpResponse {
+        read(self.world.http(), key, parameters).await
+    }
+
+    async fn numbers(&self, key: &ApiKey, parameters: &str) -> Vec<i64> {
+        let response = self.read(key, parameters).await;
+        assert_eq!(response.status, 200, "{response:?}");
+        numbers(&response.json())
+    }
+
+    /// Waits until a request that waits has looked again and again.
+    async fn until_looks(&self) {
+        let reads = async || self.world.ingests[0].metrics().await.sum("connect_record_reads_total", &[]);
+        let before = reads().await;
+        eventually("a request looks again and again", MAX_WAIT, async || {
+            let looks = reads().await - before;
+            if looks >= 3.0 { Ok(()) } else { Err(looks.to_string()) }
+        })
+        .await;
+    }
+}
+
+async fn read(http: &HttpClient, key: &ApiKey, parameters: &str) -> HttpResponse {
+    http.send(&key.records("GET", &format!("{RECORDS}/webhooks?{parameters}"), "")).await
+}
+
+fn deliveries(page: &Value) -> &[Value] {
+    page["data"].as_array().expect("deliveries")
+}
+
+fn numbers(page: &Value) -> Vec<i64> {
+    deliveries(page).iter().filter_map(|delivery| delivery["number"].as_i64()).collect()
+}
+
+#[tokio::test]
+async fn the_feed_has_what_webhooks_have_under_numbers_that_no_attempt_or_replay_changes() {
+    let outbound = OutboundWorld::shared().await;
+    let (key, _) = outbound.reader("/hooks").await;
+    outbound.receiver.respond_to_next("/hooks", [Behavior::status(500)]);
+    for _ in 0..3 {
+        outbound.open_lead().await;
+    }
+    outbound.until_deliveries("delivered", 3).await;
+    let rows = async || outbound.world.database.rows("SELECT * FROM deliveries ORDER BY number", &[]).await;
+    let before = rows().await;
+    let response = outbound.read(&key, "").await;
+    let page = response.json();
+    assert_eq!((numbers(&page), &page["oldest"]), (vec![1, 2, 3], &json!(1)));
+    assert_eq!(rows().await, before, "reading changes nothing");
+    let first = &deliveries(&page)[0];
+    outbound.world.connectctl.json(&["delivery", "replay", text(&first["deliveryId"])]).await;
+
+    let received = outbound.receiver.wait_for(5).await;
+    let by_id: HashMap<&str, &Value> =
+        deliveries(&page).iter().map(|delivery| (text(&delivery["deliveryId"]), delivery)).collect();
+    let as_sent = String::from_utf8_lossy(&response.body);
+    for webhook in &received {
+        let delivery = by_id[webhook.header("x-connect-delivery")];
+        assert_eq!(webhook.header("x-connect-sequence"), delivery["number"].to_string());
+        assert!(as_sent.contains(&format!("\"envelope\":{}", String::from_utf8_lossy(&webhook.body))));
+        assert_eq!(delivery["state"], "delivered");
+    }
+    outbound.until_deliveries("delivered", 3).await;
+    assert_eq!(outbound.numbers(&key, "after=0&limit=2").await, [1, 2]);
+    assert_eq!(outbound.numbers(&key, "after=2").await, [3]);
+    for beyond in ["after=3", "after=9223372036854775807"] {
+        assert_eq!(outbound.numbers(&key, beyond).await, [0; 0]);
+    }
+
+    // What retention and erasure leave.
+    outbound.world.database.execute("DELETE FROM deliveries WHERE number = 1; DELETE FROM outbox").await;
+    let page = outbound.read(&key, "").await.json();
+    assert_eq!((numbers(&page), &page["oldest"]), (vec![2, 3], &json!(2)));
+    assert!(deliveries(&page).iter().all(|delivery| delivery["envelope"].is_null()), "{page}");
+}
+
+#[tokio::test]
+async fn a_key_reads_its_own_subscription_and_as_often_as_other_reads() {
+    let outbound = OutboundWorld::shared().await;
+    let (key, own) = outbound.reader("/own").await;
+    let (other, others) = outbound.reader("/others").await;
+    let stranger = outbound.world.add_tenant("zeta").await;
+    let not_found = async |key: &ApiKey, parameters: &str| {
+        outbound.read(key, parameters).await.assert_error(404, "not_found");
+    };
+    let of = |subscription: &Subscription| format!("subscription={}", subscription.id);
+    not_found(&key, &of(&others)).await;
+    not_found(&stranger, &of(&own)).await;
+    not_found(&stranger, "").await;
+    not_found(&key, "subscription=x").await;
+    outbound.open_lead().await;
+    outbound.until_deliveries("delivered", 2).await;
+    assert_eq!(outbound.numbers(&key, &of(&own)).await, [1]);
+
+    let second = outbound.subscribe("/second", &["--key", &key.prefix]).await;
+    let message = outbound.read(&key, "").await.assert_error(400, "invalid_request");
+    assert!(message.starts_with("subscription: "), "{message}");
+    assert_eq!(outbound.numbers(&key, &of(&own)).await, [1]);
+    assert_eq!(outbound.numbers(&key, &of(&second)).await, [0; 0]);
+    for removed in [&own, &second] {
+        outbound.change_subscription("remove", removed).await;
+        not_found(&key, &of(removed)).await;
+    }
+    not_found(&key, "wait=30").await;
+
+    for wrong in ["after=-1", "limit=0", "limit=101", "wait=31", "wait=x", "after=1&after=2"] {
+        outbound.read(&other, wrong).await.assert_error(400, "invalid_request");
+    }
+    outbound.world.connectctl.json(&["tenant", "set", "--tenant", "acme", "--reads-per-second", "1"]).await;
+    eventually("the key reads too often", MAX_WAIT, async || {
+        let response = outbound.read(&other, "").await;
+        if response.status == 429 { Ok(()) } else { Err(response.status.to_string()) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_request_waits_without_a_permit_until_a_delivery_comes_its_key_is_revoked_or_ingest_ends() {
+    // Less than the longest wait.
+    let builder = World::with().set("CONNECT_MAX_IN_FLIGHT", "1").set("CONNECT_SHUTDOWN_TIMEOUT", "5s");
+    let mut outbound = OutboundWorld::join(builder).await;
+    let (key, _) = outbound.reader("/hooks").await;
+    let open = async {
+        outbound.until_looks().await;
+        outbound.open_lead().await;
+    };
+    let (response, ()) = join(outbound.read(&key, "wait=30s"), open).await;
+    assert_eq!(numbers(&response.json()), [1]);
+    let revoke = async {
+        outbound.until_looks().await;
+        outbound.world.connectctl.json(&["key", "revoke", &key.prefix]).await;
+    };
+    let (response, ()) = join(outbound.read(&key, "after=1&wait=30"), revoke).await;
+    response.assert_error(401, "unauthorized");
+
+    let (key, _) = outbound.reader("/others").await;
+    let http = HttpClient::new(outbound.world.http().address());
+    let end = async {
+        outbound.until_looks().await;
+        assert_eq!(outbound.world.ingests[0].terminate().await.code(), Some(0));
+    };
+    let (response, ()) = join(read(&http, &key, "wait=30"), end).await;
+    assert_eq!((response.status, numbers(&response.json())), (200, vec![]));
+}
+
+/// Reads the feed until it has shown that many deliveries, each with the next number. Returns their envelopes.
+async fn follow(http: &HttpClient, key: &ApiKey, count: usize) -> Vec<Value> {
+    let mut shown = Vec::new();
+    let mut reads = 0;
+    while shown.len() < count {
+        let response = read(http, key, &format!("after={}&limit=30&wait=1&nonce={reads}", shown.len())).await;
+        assert_eq!(response.status, 200, "{response:?}");
+        for delivery in deliveries(&response.json()) {
+            shown.push(delivery["envelope"].clone());
+            assert_eq!(delivery["number"], shown.len(), "the next number");
+        }
+        reads += 1;
+    }
+    shown
+}
+
+#[tokio::test]
+async fn late_commits_killed_dispatchers_and_moved_slots_make_the_feed_neither_skip_nor_reorder() {
+    let mut outbound = OutboundWorld::start().await;
+    let (key, subscription) = outbound.reader("/hooks").await;
+    let http = HttpClient::new(outbound.world.http().address());
+    let faults = async {
+        for round in 0..4 {
+            // With an id that is lower than those of all other events, and a commit that is later.
+            let mut client = outbound.world.database.connect().await;
+            let late = client.transaction().await.expect("a transaction");
+            let insert = format!(
+                "WITH new AS (
+                    INSERT INTO outbox (tenant_id, event_id, event_type, origin, envelope, created_at)
+                    SELECT tenant_id, '00000000-0000-7000-8000-00000000000{round}', 'lead.assigned', 'crm', '{{\"n\": 0}}', now()
+                    FROM tenants RETURNING tenant_id, event_id, created_at
+                )
+                INSERT INTO outbox_pending (tenant_id, event_id, created_at) SELECT * FROM new"
+            );
+            late.batch_execute(&insert).await.expect("an event");
+            outbound.insert_outbox_events(100, "lead.assigned").await;
+            outbound.world.add_dispatcher().await;
+            outbound.receiver.wait_for_at("/hooks", 101 * round + 20).await;
+            outbound.world.dispatchers.remove(0).kill();
+            late.commit().await.expect("the commit");
+            outbound.world.database.execute("NOTIFY connect_outbox").await;
+        }
+    };
+    let (shown, ()) = join(follow(&http, &key, 404), faults).await;
+    let query = "SELECT o.envelope FROM deliveries d JOIN outbox o USING (tenant_id, event_id)
+         WHERE d.subscription_id::text = $1 ORDER BY d.number";
+    let stored = outbound.world.database.rows(query, &[&subscription.id]).await;
+    assert_eq!(shown, stored.iter().map(|row| row["envelope"].clone()).collect::<Vec<_>>());
+    outbound.assert_numbers_have_no_holes().await;
+}
+
+#[tokio::test]
+async fn the_small_receiver_follows_a_feed() {
+    let outbound = OutboundWorld::shared().await;
+    let (key, _) = outbound.reader("/hooks").await;
+    outbound.open_lead().await;
+    outbound.until_deliveries("delivered", 1).await;
+    let settings = [
+        ("CONNECT_URL", format!("http://{}/", outbound.world.http().address())),
+        ("CONNECT_TENANT", key.tenant.clone()),
+        ("CONNECT_KEY", key.prefix.clone()),
+        ("CONNECT_SECRET", key.secret.clone()),
+    ];
+    let settings = settings.map(|(name, value)| (name.to_owned(), value));
+    let script = "out=$(mktemp); connect-receiver --follow >$out & follower=$!
+        until [ $(wc -l <$out) -ge 2 ]; do sleep 0.1; done
+        kill $follower; cat $out; rm $out; CONNECT_SECRET=other connect-receiver --follow";
+    let (ran, _) = join(CommandOutput::bash(script, &settings), outbound.open_lead()).await;
+    let lines: Vec<&str> = ran.output.lines().collect();
+    assert_eq!(lines.len(), 2, "{ran:?}");
+    for (number, line) in lines.iter().enumerate() {
+        assert!(
+            line.starts_with(&format!("{} ", number + 1)) && line.contains(" lead.assigned, delivery "),
+            "{line}"
+        );
+    }
+    assert!(ran.code == Some(1) && ran.errors.contains("401"), "{ran:?}");
+
+    let ran = CommandOutput::example("read-feed.py", &["1"], &settings, b"").await;
+    assert_eq!((ran.code, ran.output.lines().count(), ran.errors.as_str()), (Some(0), 1, ""), "{ran:?}");
+    assert!(ran.output.starts_with("2 {"), "{ran:?}");
+    let ran = CommandOutput::example("read-feed.py", &["x"], &settings[..3], b"").await;
+    assert!(
+        ran.code == Some(2) && ran.errors.ends_with("missing or wrong: AFTER CONNECT_SECRET\n"),
+        "{ran:?}"
+    );
+}
