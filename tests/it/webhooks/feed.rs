@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tests::{
-    ApiKey, Authority, Behavior, CommandOutput, HttpClient, HttpResponse, MAX_WAIT, RECORDS, Receiver, World,
-    WorldBuilder, eventually, text,
+    ApiKey, Authority, Behavior, CommandOutput, HttpClient, HttpResponse, RECORDS, Receiver, World,
+    WorldBuilder, text, until,
 };
 
 impl OutboundWorld {
@@ -43,11 +43,7 @@ impl OutboundWorld {
     async fn until_looks(&self) {
         let reads = async || self.world.ingests[0].metrics().await.sum("connect_record_reads_total", &[]);
         let before = reads().await;
-        eventually("a request looks again and again", MAX_WAIT, async || {
-            let looks = reads().await - before;
-            if looks >= 3.0 { Ok(()) } else { Err(looks.to_string()) }
-        })
-        .await;
+        until("a request looks again and again", reads, |looks| *looks >= before + 3.0).await;
     }
 }
 
@@ -138,11 +134,8 @@ async fn a_key_reads_its_own_subscription_and_as_often_as_other_reads() {
         outbound.read(&other, wrong).await.assert_error(400, "invalid_request");
     }
     outbound.world.connectctl.json(&["tenant", "set", "--tenant", "acme", "--reads-per-second", "1"]).await;
-    eventually("the key reads too often", MAX_WAIT, async || {
-        let response = outbound.read(&other, "").await;
-        if response.status == 429 { Ok(()) } else { Err(response.status.to_string()) }
-    })
-    .await;
+    let read = async || outbound.read(&other, "").await.status;
+    until("the key reads too often", read, |status| *status == 429).await;
 }
 
 #[tokio::test]
