@@ -4,7 +4,6 @@ use super::{OutboundWorld, Subscription};
 use futures_util::future::join;
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::sync::Arc;
 use tests::{
     ApiKey, Authority, Behavior, CommandOutput, HttpClient, HttpResponse, RECORDS, Receiver, World,
     WorldBuilder, text, until,
@@ -14,11 +13,7 @@ impl OutboundWorld {
     /// The shared world, with an ingest of its own.
     async fn join(builder: WorldBuilder) -> Self {
         let authority = Authority::shared();
-        Self {
-            world: builder.join().await,
-            receiver: Receiver::https(&authority),
-            authority: Arc::clone(&authority),
-        }
+        Self { world: builder.join().await, receiver: Receiver::https(&authority), authority }
     }
 
     /// A key that reads the feed of its subscription.
