@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 /// A metric as its HELP and docs/metrics.md describe it.
 struct Description {
     name: &'static str,
+    #[cfg(test)]
     kind: &'static str,
     help: &'static str,
     describe: fn(&'static str, &'static str),
@@ -19,6 +20,7 @@ macro_rules! described {
         /// All metrics.
         const DESCRIPTIONS: &[Description] = &[$(Description {
             name: $name,
+            #[cfg(test)]
             kind: stringify!($kind),
             help: $help,
             describe: describe::$kind,
