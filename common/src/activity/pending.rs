@@ -150,8 +150,14 @@ impl PendingActivity {
     pub(super) const fn new() -> Self {
         let queues = [QueueNotes::NONE; Queue::ALL.len()];
         let written = [None; Queue::ALL.len()];
-        let (tenants, causes) = (BTreeMap::new(), BTreeMap::new());
-        Self { all: ActivityCounts::NONE, tenants, causes, queues, written, idle_writes: 0 }
+        Self {
+            all: ActivityCounts::NONE,
+            tenants: BTreeMap::new(),
+            causes: BTreeMap::new(),
+            queues,
+            written,
+            idle_writes: 0,
+        }
     }
 
     pub(super) fn count(&mut self, tenant: TenantId, counts: ActivityCounts) {
