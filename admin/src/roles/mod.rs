@@ -161,7 +161,6 @@ pub fn broker_permissions(user_prefix: &str, queue_prefix: &str) -> Vec<BrokerPe
 
 #[cfg(test)]
 mod tests {
-    use super::*;
 
     #[test]
     fn a_prefix_needs_no_quotes() {
