@@ -46,7 +46,8 @@ impl LoadBalancer {
         fs::write(&file, text).expect("a file");
         fs::write(directory.join("tenants.map"), map).expect("a file");
         let mut command = Command::new("/usr/sbin/haproxy");
-        command.arg("-db").arg("-f").arg(file).stdin(Stdio::null()).stdout(Stdio::null());
+        command.arg("-db").arg("-f").arg(file);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().expect("HAProxy; see ops/local/services.sh install checks");
         let [http, operator] =
             [http, operator].map(|address| address.parse::<SocketAddr>().expect("an address"));
