@@ -69,7 +69,7 @@ async fn a_subscription_is_created_paused_resumed_rotated_and_removed() {
 
 /// Runs the code that a page shows, on a webhook with a valid signature and on one with another body.
 async fn verify_by_samples(page: &str, secret: &str) {
-    let header = sign_webhook([secret.as_bytes()].into_iter(), common::clock::now().timestamp(), b"{}");
+    let header = sign_webhook([secret.as_bytes()], common::clock::now().timestamp(), b"{}");
     for (heading, command, calls) in [
         ("Python 3", ["python3", "-c"], "print(verify('HEADER', b'{}'), verify('HEADER', b'{ }'))"),
         (
