@@ -1,21 +1,13 @@
 //! Reads request bodies: with a size limit, a timeout, and a budget of memory for all bodies together.
 //!
 //! A body is read before its caller is known, so these limits protect the memory from everybody.
-//!
-//! A caller may send its body slowly. So an address may have a quarter of the memory, or one body of the largest size if that is
-//! more. A network may have half of the memory, and half of what is left when more than half is taken, so that any number of
-//! networks leave some for the next one. While more than an eighth is left, a network may have at least one body of the largest
-//! size. If an eighth of the memory is less than such a body, this holds however little is left.
 
-use crate::limited;
-use crate::log_limit::LogLimit;
-use crate::shares::{Network, PeerCounts};
+use super::body_budget::{BodyBudget, BodyCharge};
 use bytes::{Buf, Bytes};
 use futures_util::{FutureExt as _, Stream, StreamExt as _};
 use hyper::HeaderMap;
 use hyper::header::{CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -23,9 +15,6 @@ use tokio::time::timeout;
 const FIRST_CAPACITY: usize = 64 << 10;
 /// The most bytes that are discarded after a refusal, and the longest time for it.
 const DISCARD: (usize, Duration) = (16 << 20, Duration::from_secs(2));
-
-/// Limits the log lines of refusals for a peer's share.
-static REFUSED: LogLimit<1> = LogLimit::new();
 
 /// A body as it arrives.
 pub trait BodyStream: Send + Unpin + 'static {
@@ -226,82 +215,6 @@ impl<'r> ArrivingBody<'r> {
     }
 }
 
-/// The memory for bodies; cheap to clone.
-#[derive(Clone, Debug)]
-struct BodyBudget(Arc<Budget>);
-
-#[derive(Debug)]
-struct Budget {
-    all: usize,
-    /// The most bytes for one body.
-    one_body: usize,
-    charged: Mutex<Charged>,
-}
-
-/// Charged bytes.
-#[derive(Debug, Default)]
-struct Charged {
-    total: usize,
-    peers: PeerCounts,
-}
-
-/// Memory charged for a body; released when dropped.
-#[derive(Debug)]
-struct BodyCharge {
-    budget: BodyBudget,
-    peer: IpAddr,
-    bytes: usize,
-}
-
-impl BodyBudget {
-    /// `all` bytes, of which one body takes at most `one_body`.
-    fn new(all: usize, one_body: usize) -> Self {
-        Self(Arc::new(Budget { all, one_body, charged: Mutex::default() }))
-    }
-
-    /// Takes `bytes` for a body that `peer` sends; `None` when the budget or the peer's share is exhausted.
-    fn take(&self, peer: IpAddr, bytes: usize) -> Option<BodyCharge> {
-        let mut charged = self.charged();
-        if charged.total + bytes > self.0.all {
-            return None;
-        }
-        if self.0.is_share_exhausted(&charged, peer, bytes) {
-            drop(charged);
-            let network = Network::of(peer);
-            limited!(REFUSED[0], warn, %network, "request refused: its peer holds its share of the memory for bodies");
-            return None;
-        }
-        charged.total += bytes;
-        charged.peers.add(peer, bytes);
-        Some(BodyCharge { budget: self.clone(), peer, bytes })
-    }
-
-    fn charged(&self) -> MutexGuard<'_, Charged> {
-        self.0.charged.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Budget {
-    fn is_share_exhausted(&self, charged: &Charged, peer: IpAddr, bytes: usize) -> bool {
-        let (own, of_network) = charged.peers.of(peer);
-        let (left, last_eighth) = (self.all - charged.total, self.all / 8);
-        // One body of the largest size is guaranteed to a network until only the last eighth is left; always, if an eighth is less
-        // than such a body.
-        let guaranteed = if left > last_eighth || last_eighth < self.one_body { self.one_body } else { 0 };
-        let is_scarce = charged.total + bytes > self.all / 2;
-        let network_share = if is_scarce { left / 2 } else { self.all / 2 };
-        own + bytes > (self.all / 4).max(self.one_body) || of_network + bytes > network_share.max(guaranteed)
-    }
-}
-
-impl Drop for BodyCharge {
-    fn drop(&mut self) {
-        let mut charged = self.budget.charged();
-        charged.total -= self.bytes;
-        charged.peers.subtract(self.peer, self.bytes);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -315,12 +228,6 @@ mod tests {
 
     fn source(announced: Option<u64>) -> BodySource {
         BodySource { peer: [192, 0, 2, 1].into(), announced, is_sending: false }
-    }
-
-    impl BodyBudget {
-        fn total(&self) -> usize {
-            self.charged().total
-        }
     }
 
     fn reader() -> BodyReader {
@@ -407,39 +314,5 @@ mod tests {
         let impatient = BodyReader::new(8, Duration::from_millis(1), 16);
         let found = impatient.read(source(None), stream::pending::<Chunk>(), || ()).await.unwrap_err();
         assert_eq!(found, BodyFault::Late);
-    }
-
-    fn take(budget: &BodyBudget, peer: [u8; 4]) -> Vec<BodyCharge> {
-        std::iter::from_fn(|| budget.take(peer.into(), 10)).collect()
-    }
-
-    #[test]
-    fn an_address_has_a_quarter_and_a_network_half_and_all_of_it_comes_back() {
-        let budget = BodyBudget::new(1_600, 20);
-        let first = take(&budget, [192, 0, 2, 1]);
-        let network: Vec<_> = (2..5).flat_map(|last| take(&budget, [192, 0, 2, last])).collect();
-        assert_eq!((first.len(), network.len()), (40, 40));
-        drop((first, network));
-        let charged = budget.charged();
-        assert!(charged.total == 0 && charged.peers.is_empty());
-    }
-
-    #[test]
-    fn networks_that_take_all_that_they_get_leave_memory_for_another() {
-        let budget = BodyBudget::new(1_600, 20);
-        let mut held = Vec::new();
-        for network in 1..=10 {
-            held.extend((1..=4).flat_map(|last| take(&budget, [192, 0, network, last])));
-        }
-        assert!(!take(&budget, [198, 51, 100, 1]).is_empty(), "{} are taken", budget.total());
-    }
-
-    #[test]
-    fn a_single_body_fits_however_small_the_budget_is() {
-        let budget = BodyBudget::new(16, 16);
-        let whole = budget.take([192, 0, 2, 1].into(), 16).unwrap();
-        assert!(budget.take([192, 0, 3, 1].into(), 1).is_none());
-        drop(whole);
-        assert!(budget.take([192, 0, 3, 1].into(), 16).is_some());
     }
 }

@@ -2,6 +2,8 @@
 //! their callers may take (`socket`), where requests come from (`origin`), and bodies that are read within limits (`body`).
 
 mod body;
+mod body_budget;
+mod connection_table;
 mod connections;
 mod forwarded;
 mod origin;
