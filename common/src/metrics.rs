@@ -63,7 +63,8 @@ described! {
     REFUSED_REQUESTS: counter "connect_refused_requests_total"
         "Refused requests that name a key, by outcome: recorded, sampled (beyond the number of a minute), or lost \
          (too many at once, or the database did not respond)",
-    OVERLOADED: counter "connect_overloaded_total" "Requests refused with 503 overloaded, by reason",
+    OVERLOADED: counter "connect_overloaded_total"
+        "Requests refused with 503 overloaded, by the gate that was closed: connections, body, tenant or queue",
     BACKLOG: gauge "connect_backlog_units"
         "Units published and not applied yet, by queue: an event or a records write, or 4 KiB of body where that \
          is more",

@@ -1,52 +1,26 @@
-//! The reasons for 503 `overloaded`: callers see the code only, metrics show the reason.
+//! The gates that refuse with 503 `overloaded`: callers see the code only, metrics show the gate.
 
 use crate::refusal::Refusal;
-use common::http::ConnectionRefusal;
 use common::metrics::{Handles, OVERLOADED};
 use metrics::Counter;
 use strum::{EnumCount, IntoStaticStr, VariantArray};
 
 static COUNTERS: Handles<Counter, { OverloadReason::COUNT }> = Handles::new();
 
-/// The limit that a refused request has reached.
+/// A gate, in the order in which a request passes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumCount, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum OverloadReason {
-    /// A trusted proxy passes on `CONNECT_MAX_CONNECTIONS_PER_PEER` requests of the address, its own connections included.
-    Peer,
-    /// The same for its network, with `CONNECT_MAX_CONNECTIONS_PER_NETWORK`.
-    Network,
-    /// `CONNECT_MAX_IN_FLIGHT` requests are under way.
-    InFlight,
-    /// `CONNECT_MAX_IN_FLIGHT_PER_TENANT` requests of the tenant are under way, or an equal share of
-    /// `CONNECT_MAX_IN_FLIGHT`.
-    InFlightPerTenant,
-    /// More work waits to be applied than the worker does in `CONNECT_BACKLOG_TARGET`.
-    Backlog,
-    /// The tenant's share of the backlog is used up.
-    BacklogShare,
+    /// A trusted proxy passes on as many requests of the address or network as these may have connections. Who connects directly
+    /// gets no response: the connection is closed.
+    Connections,
     /// `CONNECT_BODY_BUDGET` bytes are allocated for bodies, or an address or network has used up its share of them.
-    BodyBudget,
-    /// Too many signatures wait for the replay store.
-    ReplayStore,
-    /// Too many reads wait for the database.
-    Reads,
-    /// Too many requests wait to be published.
-    PublishQueue,
-    /// The broker is not connected, or blocks publishers.
-    Broker,
-    /// The broker's queue is full, or does not exist.
-    #[strum(serialize = "queue")]
-    BrokerQueue,
-}
-
-impl From<ConnectionRefusal> for OverloadReason {
-    fn from(share: ConnectionRefusal) -> Self {
-        match share {
-            ConnectionRefusal::Peer => Self::Peer,
-            ConnectionRefusal::All | ConnectionRefusal::Network => Self::Network,
-        }
-    }
+    Body,
+    /// The tenant has used up its share of the work that may wait to be applied (`admission`), or of the requests that may wait at
+    /// the end of a feed.
+    Tenant,
+    /// The broker is not connected, blocks publishers or is slow to confirm, or its queue is full or does not exist.
+    Queue,
 }
 
 impl OverloadReason {

@@ -1,10 +1,8 @@
 //! The table of refusals: status, code, message and headers of every response that is not a success (specification: Errors;
 //! D4).
 
-use crate::http::response;
-use crate::overload::OverloadReason;
+use crate::response;
 use bytes::Bytes;
-use common::http::BodyFault;
 use common::write::WriteRefusal;
 use serde_json::{Value, json};
 use std::sync::OnceLock;
@@ -28,10 +26,10 @@ pub(crate) enum Refusal {
     RequestTimeout,
     /// The body is larger than `CONNECT_MAX_BODY`.
     PayloadTooLarge,
-    /// Postgres does not respond: keys and replays cannot be checked, or records not read. Nothing was ingested, written or
-    /// read.
+    /// Postgres does not respond, or too many requests wait for it: keys and replays cannot be checked, or records not read.
+    /// Nothing was ingested, written or read.
     ReplayStoreUnavailable,
-    /// A limit is reached, or the broker does not accept messages. Nothing was ingested, written or read.
+    /// A gate is closed (`overload`). Nothing was ingested, written or read.
     Overloaded {
         /// Seconds after which a retry makes sense.
         retry_after: u32,
@@ -84,17 +82,6 @@ impl RefusalRow {
 
 /// The message of every 401 and 403 (specification: Authentication, 5).
 const INVALID_CREDENTIALS: &str = "Invalid Connect credentials";
-
-impl From<BodyFault> for Refusal {
-    fn from(fault: BodyFault) -> Self {
-        match fault {
-            BodyFault::TooLarge => Self::PayloadTooLarge,
-            BodyFault::Late => Self::RequestTimeout,
-            BodyFault::Broken => Self::InvalidRequest("body: cannot be read".to_owned()),
-            BodyFault::NoMemory => OverloadReason::BodyBudget.refuse(),
-        }
-    }
-}
 
 impl Refusal {
     /// The status of the response.

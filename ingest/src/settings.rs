@@ -39,10 +39,6 @@ pub struct Settings {
     pub(crate) trusted_proxies: TrustedProxies,
     /// Connections for records reads, to each server.
     pub(crate) read_connections: u32,
-    /// Requests at once; only those with a valid signature count.
-    pub(crate) max_in_flight: u32,
-    /// Requests of one tenant at once.
-    pub(crate) max_in_flight_per_tenant: u32,
     /// The longest that published work should wait until the worker has applied it.
     pub(crate) backlog_target: Duration,
 }
@@ -60,8 +56,6 @@ impl Section for Settings {
         "CONNECT_MAX_CONNECTIONS_PER_PEER" => optional, "connections of one address at once; beyond it new ones are closed; a quarter of CONNECT_MAX_CONNECTIONS when not set";
         "CONNECT_MAX_CONNECTIONS_PER_NETWORK" => optional, "connections of one network (IPv4 /24, IPv6 /64) at once; beyond it new ones are closed; half of CONNECT_MAX_CONNECTIONS when not set";
         "CONNECT_READ_CONNECTIONS" => "8", "connections for records reads, 1 to 1000, to each of DATABASE_URL and DATABASE_READ_URL; from 4 on, one is reserved for reads of clients, one for those of leads, one for those of trips and one for feeds of webhooks";
-        "CONNECT_MAX_IN_FLIGHT" => "512", "requests with a valid signature at once; beyond it 503 overloaded";
-        "CONNECT_MAX_IN_FLIGHT_PER_TENANT" => "128", "requests of one tenant at once; as CONNECT_MAX_IN_FLIGHT fills, a tenant may have fewer, down to an equal part of it; beyond it 503 overloaded";
         "CONNECT_BACKLOG_TARGET" => "600ms", "how long published events and writes should wait to be applied: ingest accepts as many as the worker applies in that time, shared fairly among tenants; beyond it 503 overloaded";
     };
 
@@ -86,8 +80,6 @@ impl Section for Settings {
             connections: connection_limits(env)?,
             trusted_proxies: TrustedProxies::from_env(env)?,
             read_connections: env.up_to::<Self>("CONNECT_READ_CONNECTIONS", READ_CONNECTIONS_MAX)?,
-            max_in_flight: env.get::<Self, _>("CONNECT_MAX_IN_FLIGHT")?,
-            max_in_flight_per_tenant: env.get::<Self, _>("CONNECT_MAX_IN_FLIGHT_PER_TENANT")?,
             backlog_target: env.get::<Self, _>("CONNECT_BACKLOG_TARGET")?,
         })
     }
@@ -116,7 +108,7 @@ mod tests {
     #[test]
     fn the_defaults_are_valid() {
         let settings = Settings::from_env(&Environment::from_pairs(&[])).unwrap();
-        assert_eq!((settings.max_body, settings.max_in_flight), (4 << 20, 512));
+        assert_eq!(settings.max_body, 4 << 20);
         let connections = settings.connections;
         assert_eq!((connections.all, connections.per_peer, connections.per_network), (4096, 1024, 2048));
     }
@@ -129,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_limit_that_makes_no_sense_is_refused_with_what_is_expected() {
-        let limits = ["CONNECT_READ_CONNECTIONS", "CONNECT_MAX_IN_FLIGHT", "CONNECT_MAX_CONNECTIONS"];
+        let limits = ["CONNECT_READ_CONNECTIONS", "CONNECT_MAX_CONNECTIONS"];
         for name in limits {
             for value in ["-1", "0", "4294967296", "1e3", "many"] {
                 let expected = format!("setting {name}: must be a whole number from 1 to 4294967295");

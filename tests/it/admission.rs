@@ -2,44 +2,45 @@
 //! signature (D1, D2, D3; architecture: Shared round trips of ingest).
 
 use crate::records::{client_route, get, lead_route, new_lead, record, records_target, trip_route};
-use futures_util::StreamExt;
 use futures_util::future::{AbortHandle, Abortable, join_all};
-use futures_util::stream::FuturesUnordered;
 use serde_json::json;
 use tests::{ApiKey, HttpClient, HttpRequest, HttpResponse, StatementRecorder, World, batch, event, text};
 
 const INSERT_ENTRIES: &str = "replay_entries.insert";
 
-/// A world whose tenant may have `in_flight` requests in flight, with an ingest behind a recorder.
-async fn world_with_recorder(in_flight: usize) -> (World, StatementRecorder) {
-    let in_flight = in_flight.to_string();
-    let world = World::with().ingests(0).set("CONNECT_READ_CONNECTIONS", "1");
-    let mut world = world.set("CONNECT_MAX_IN_FLIGHT_PER_TENANT", &in_flight).start().await;
+/// A world with an ingest behind a recorder.
+async fn world_with_recorder() -> (World, StatementRecorder) {
+    let mut world = World::with().ingests(0).set("CONNECT_READ_CONNECTIONS", "1").start().await;
     let recorder = StatementRecorder::in_front_of(world.database.url());
     world.set("DATABASE_URL", recorder.url());
     world.add_ingest().await;
     (world, recorder)
 }
 
-/// Sends one request more than the tenant may have in flight, while no replay entry can be written. Once one of them was
-/// refused and the others wait, lets entries be written. Returns the responses in the order of the
-/// requests; `None` for the refused one.
-async fn send_concurrently(world: &World, requests: &[HttpRequest]) -> Vec<Option<HttpResponse>> {
+/// Runs `requests` while no replay entry can be written. Once `count` of them wait, does `then`, and lets entries be written.
+async fn send_while_blocked<T>(
+    world: &World,
+    count: usize,
+    requests: impl Future<Output = T>,
+    then: impl FnOnce(),
+) -> T {
     let blocker = world.database.connect().await;
     let lock = "BEGIN; LOCK TABLE replay_entries IN ACCESS EXCLUSIVE MODE";
     blocker.batch_execute(lock).await.expect("the table can be locked");
+    let releasing = async {
+        let active = [("state", "active")];
+        world.ingests[0].until_sum("connect_http_connections", &active, count as f64).await;
+        then();
+        blocker.batch_execute("ROLLBACK").await.expect("the lock is released");
+    };
+    futures_util::join!(requests, releasing).0
+}
+
+/// Sends requests at once, and returns their responses in the same order.
+async fn send_concurrently(world: &World, requests: &[HttpRequest]) -> Vec<HttpResponse> {
     let http = HttpClient::new(world.http().address());
-    let send = async |index: usize| (index, http.send(&requests[index]).await);
-    let mut waiting: FuturesUnordered<_> = (0..requests.len()).map(send).collect();
-    let (refused_index, refused) = waiting.next().await.expect("a request is refused");
-    refused.assert_error(503, "overloaded");
-    blocker.batch_execute("ROLLBACK").await.expect("the lock is released");
-    let mut responses = vec![None; requests.len()];
-    while let Some((index, response)) = waiting.next().await {
-        assert_ne!(index, refused_index);
-        responses[index] = Some(response);
-    }
-    responses
+    let sent = join_all(requests.iter().map(|request| http.send(request)));
+    send_while_blocked(world, requests.len(), sent, || ()).await
 }
 
 fn identified(key: &ApiKey, email: &str) -> HttpRequest {
@@ -66,7 +67,7 @@ fn statements(recorder: &StatementRecorder, pool: &str) -> Vec<Vec<String>> {
 
 #[tokio::test]
 async fn concurrent_requests_share_round_trips_and_keep_their_own_results() {
-    let (world, recorder) = world_with_recorder(40).await;
+    let (world, recorder) = world_with_recorder().await;
     world.accept(event("contact.identified").email("first@example.com")).await;
     statements(&recorder, "ingest_replay");
     let same = identified(&world.key, "same@example.com");
@@ -76,12 +77,9 @@ async fn concurrent_requests_share_round_trips_and_keep_their_own_results() {
     let responses = send_concurrently(&world, &requests).await;
     for (index, response) in responses.iter().enumerate().take(35) {
         let expected = if index < 30 { 200 } else { 400 };
-        assert!(
-            response.as_ref().is_none_or(|response| response.status == expected),
-            "{index}: {response:?}"
-        );
+        assert_eq!(response.status, expected, "{index}: {response:?}");
     }
-    let same: Vec<u16> = responses[35..].iter().flatten().map(|response| response.status).collect();
+    let same: Vec<u16> = responses[35..].iter().map(|response| response.status).collect();
     assert_eq!(same.iter().filter(|status| **status == 200).count(), 1, "{same:?}");
     assert_eq!(same.iter().filter(|status| **status == 401).count(), same.len() - 1, "{same:?}");
     let round_trips = statements(&recorder, "ingest_replay");
@@ -92,7 +90,7 @@ async fn concurrent_requests_share_round_trips_and_keep_their_own_results() {
 
 #[tokio::test]
 async fn concurrent_reads_share_round_trips_and_return_their_own_records() {
-    let (world, recorder) = world_with_recorder(30).await;
+    let (world, recorder) = world_with_recorder().await;
     let lead = new_lead(&world, json!({"title": "Goa"})).await;
     let client = client_route(&json!({"id": lead["clientId"]}));
     let mut shown = Vec::new();
@@ -105,9 +103,7 @@ async fn concurrent_reads_share_round_trips_and_return_their_own_records() {
     let requests: Vec<_> = (0..31).map(|i| read(&world.key, &shown[i % 3].0, i)).collect();
     let responses = send_concurrently(&world, &requests).await;
     for (index, response) in responses.iter().enumerate() {
-        if let Some(response) = response {
-            assert_eq!(record(response, 200), shown[index % 3].1);
-        }
+        assert_eq!(record(response, 200), shown[index % 3].1);
     }
     let round_trips = statements(&recorder, "ingest_reads");
     // Each of the three kinds of records has round trips of its own: one that waits for the lock, and one or two groups.
@@ -118,7 +114,7 @@ async fn concurrent_reads_share_round_trips_and_return_their_own_records() {
 
 #[tokio::test]
 async fn a_read_checks_its_signature_and_loads_its_record_in_one_round_trip() {
-    let (world, recorder) = world_with_recorder(100).await;
+    let (world, recorder) = world_with_recorder().await;
     let lead = new_lead(&world, json!({"externalId": "x-1"})).await;
     let client = client_route(&json!({"id": lead["clientId"]}));
     for (route, statement) in [
@@ -140,7 +136,7 @@ async fn a_read_checks_its_signature_and_loads_its_record_in_one_round_trip() {
 
 #[tokio::test]
 async fn a_replica_serves_records_while_the_primary_stores_signatures() {
-    let (mut world, primary) = world_with_recorder(100).await;
+    let (mut world, primary) = world_with_recorder().await;
     let replica = StatementRecorder::in_front_of(world.database.url());
     world.set("DATABASE_READ_URL", replica.url());
     world.restart_ingest().await;
@@ -157,7 +153,7 @@ async fn a_replica_serves_records_while_the_primary_stores_signatures() {
 
 #[tokio::test]
 async fn a_signature_that_cannot_be_stored_fails_only_its_own_request() {
-    let (world, _recorder) = world_with_recorder(20).await;
+    let (world, _recorder) = world_with_recorder().await;
     let unlucky = world.add_key("events:ingest").await;
     let trigger = format!(
         "CREATE FUNCTION refuse_unlucky() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -171,12 +167,10 @@ async fn a_signature_that_cannot_be_stored_fails_only_its_own_request() {
     let requests: Vec<_> = (0..21).map(|i| identified(of(i), &format!("{i}@example.com"))).collect();
     let responses = send_concurrently(&world, &requests).await;
     for (i, response) in responses.iter().enumerate() {
-        match response {
-            Some(response) if i.is_multiple_of(4) => {
-                drop(response.assert_error(503, "replay_store_unavailable"));
-            }
-            Some(response) => assert_eq!(response.status, 200, "{i}: {response:?}"),
-            None => {}
+        if i.is_multiple_of(4) {
+            response.assert_error(503, "replay_store_unavailable");
+        } else {
+            assert_eq!(response.status, 200, "{i}: {response:?}");
         }
     }
     assert_eq!(world.http().send(&identified(&world.key, "after@example.com")).await.status, 200);
@@ -184,13 +178,10 @@ async fn a_signature_that_cannot_be_stored_fails_only_its_own_request() {
 
 #[tokio::test]
 async fn callers_that_disconnect_cancel_no_other_request_of_their_round_trip() {
-    let (world, _recorder) = world_with_recorder(20).await;
+    let (world, _recorder) = world_with_recorder().await;
     let lead = new_lead(&world, json!({})).await;
-    let blocker = world.database.connect().await;
-    let lock = "BEGIN; LOCK TABLE replay_entries IN ACCESS EXCLUSIVE MODE";
-    blocker.batch_execute(lock).await.expect("the table can be locked");
     let mut hang_ups = Vec::new();
-    let mut waiting: FuturesUnordered<_> = (0..21)
+    let waiting: Vec<_> = (0..20)
         .map(|i| {
             let (hang_up, registration) = AbortHandle::new_pair();
             hang_ups.push(hang_up);
@@ -200,21 +191,18 @@ async fn callers_that_disconnect_cancel_no_other_request_of_their_round_trip() {
                 identified(&world.key, &format!("{i}@example.com"))
             };
             let http = HttpClient::new(world.http().address());
-            Abortable::new(async move { (i, http.send(&request).await) }, registration)
+            Abortable::new(async move { http.send(&request).await }, registration)
         })
         .collect();
-    let (_, refused) = waiting.next().await.expect("a request is refused").expect("nobody has hung up");
-    refused.assert_error(503, "overloaded");
-    hang_ups.iter().take(10).for_each(AbortHandle::abort);
-    blocker.batch_execute("ROLLBACK").await.expect("the lock is released");
-    let mut passed = 0;
-    while let Some(response) = waiting.next().await {
-        if let Ok((i, response)) = response {
-            assert_eq!(response.status, 200, "{i}: {response:?}");
-            passed += 1;
-        }
+    let hang_up = || hang_ups.iter().take(10).for_each(AbortHandle::abort);
+    let responses = send_while_blocked(&world, waiting.len(), join_all(waiting), hang_up).await;
+    for (i, response) in responses.iter().enumerate() {
+        assert_eq!(
+            response.as_ref().is_ok_and(|response| response.status == 200),
+            i >= 10,
+            "{i}: {response:?}"
+        );
     }
-    assert!(passed >= 10, "{passed}");
 }
 
 #[tokio::test]
@@ -245,7 +233,7 @@ async fn an_outage_during_a_round_trip_fails_each_request_with_503_and_applies_n
 
 #[tokio::test]
 async fn rejects_a_repeated_replay_without_querying_the_database() {
-    let (world, recorder) = world_with_recorder(100).await;
+    let (world, recorder) = world_with_recorder().await;
     let client =
         record(&crate::records::post(&world, "/clients", json!({"email": "ana@example.com"})).await, 201);
     for request in [identified(&world.key, "ana@example.com"), read(&world.key, &client_route(&client), 1)] {

@@ -1,73 +1,9 @@
 //! Limits, and the responses when they are reached (architecture: Invariant 5).
 
 use crate::attacks::exhaustion::body;
-use futures_util::future::join_all;
 use serde_json::json;
 use tests::raw::{RawConnection, head};
-use tests::{ALL_SCOPES, HttpClient, World, batch, event};
-
-#[tokio::test]
-async fn a_tenant_at_its_limit_leaves_room_for_another() {
-    let mut world = World::with().workers(0).set("CONNECT_MAX_IN_FLIGHT_PER_TENANT", "3").start().await;
-    let zeta = world.add_tenant("zeta").await;
-    let (key, http) = (world.key.clone(), HttpClient::new(world.http().address()));
-    let refused = key.events(body(&key));
-    // Of three keys: requests of one key may share a message.
-    let keys = [key.clone(), world.add_key(ALL_SCOPES).await, world.add_key(ALL_SCOPES).await];
-    let ours = join_all(keys.iter().map(async |key| http.send(&key.events(body(key))).await));
-    let theirs = async {
-        world.until_depth("events", 3).await;
-        let response = http.send(&refused).await;
-        response.assert_error(503, "overloaded");
-        assert!(!response.header("retry-after").is_empty(), "{response:?}");
-        let request = zeta.events(body(&zeta));
-        let waited = async {
-            world.until_depth("events", 4).await;
-            world.add_worker().await;
-        };
-        futures_util::join!(http.send(&request), waited).0
-    };
-    let (ours, theirs) = futures_util::join!(ours, theirs);
-    assert_eq!(theirs.status, 200, "{theirs:?}");
-    assert!(ours.iter().all(|response| response.status == 200), "{ours:?}");
-    let counted = world.ingests[0].metrics().await;
-    assert_eq!(counted.sum("connect_overloaded_total", &[("reason", "in_flight_per_tenant")]), 1.0);
-    assert_eq!(counted.sum("connect_overloaded_total", &[]), 1.0);
-    // It was refused before its signature was used up, and a place is free again.
-    assert_eq!(http.send(&refused).await.status, 200);
-}
-
-#[tokio::test]
-async fn rejects_requests_beyond_the_limit_as_overloaded_immediately() {
-    let mut world = World::with().workers(0).set("CONNECT_MAX_IN_FLIGHT", "2").start().await;
-    // Of two keys: requests of one key may share a message.
-    let keys = [world.key.clone(), world.add_key(ALL_SCOPES).await];
-    let http = HttpClient::new(world.http().address());
-    let waiting = join_all(keys.iter().map(async |key| http.send(&key.events(body(key))).await));
-    let rest = async {
-        world.until_depth("events", 2).await;
-        // Immediately: the others wait for a worker, which starts after this.
-        http.send(&world.key.events(body(&world.key))).await.assert_error(503, "overloaded");
-        world.add_worker().await;
-    };
-    let (responses, ()) = futures_util::join!(waiting, rest);
-    assert!(responses.iter().all(|response| response.status == 200), "{responses:?}");
-}
-
-#[tokio::test]
-async fn slow_senders_take_no_places_in_flight() {
-    let world = World::with().set("CONNECT_MAX_IN_FLIGHT", "4").join().await;
-    let mut slow = Vec::new();
-    for _ in 0..20 {
-        let request = world.key.events(body(&world.key));
-        let mut connection = RawConnection::to(world.http().address()).await;
-        connection.send([head(&request).as_slice(), b"content-length: 500\r\n\r\n{"].concat()).await;
-        slow.push(connection);
-    }
-    for _ in 0..5 {
-        assert_eq!(world.http().send(&world.key.events(body(&world.key))).await.status, 200);
-    }
-}
+use tests::{World, batch, event};
 
 #[tokio::test]
 async fn accepts_a_batch_of_several_megabytes() {

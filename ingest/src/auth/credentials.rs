@@ -1,6 +1,6 @@
 //! The three headers that every request carries (specification: Authentication).
 
-use super::failure::AuthFailure;
+use super::failure::{AuthFailure, FailedCheck};
 use common::model::KeyPrefix;
 use common::signature::Signature;
 use hyper::HeaderMap;
@@ -8,37 +8,31 @@ use hyper::HeaderMap;
 /// Header names are compared case-insensitively.
 const KEY: &str = "X-Connect-Key";
 const TENANT: &str = "X-Connect-Tenant";
-const SIGNATURE: &str = "X-Connect-Signature";
-
-/// A header that is missing, repeated or malformed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct HeaderFault {
-    pub(crate) failure: AuthFailure,
-    /// The name of the header.
-    pub(crate) header: &'static str,
-    /// The prefix of the key that the request names, which is not looked up.
-    pub(crate) key: Option<KeyPrefix>,
-}
-
-impl HeaderFault {
-    pub(crate) const SIGNATURE: &str = SIGNATURE;
-}
+pub(crate) const SIGNATURE: &str = "X-Connect-Signature";
 
 /// The credentials of a request: well formed, not verified yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Credentials<'a> {
+pub(super) struct Credentials<'a> {
     /// The prefix of the API key.
-    pub(crate) key: KeyPrefix,
+    pub(super) key: KeyPrefix,
     /// The slug of the tenant, trimmed, its case as sent.
-    pub(crate) tenant: &'a str,
-    pub(crate) signature: Signature,
+    pub(super) tenant: &'a str,
+    pub(super) signature: Signature,
 }
 
 impl<'a> Credentials<'a> {
     /// Parses the three headers: each exactly once, in ASCII, not empty, of the right form (D1, D2).
-    pub(crate) fn parse(headers: &'a HeaderMap) -> Result<Self, HeaderFault> {
+    pub(super) fn parse(headers: &'a HeaderMap) -> Result<Self, FailedCheck> {
         let named = || only(headers, KEY).ok().and_then(KeyPrefix::parse);
-        let fault = |header| move |failure| HeaderFault { failure, header, key: named() };
+        let fault = |header| {
+            move |failure| FailedCheck {
+                failure,
+                key: named(),
+                key_exists: false,
+                header: Some(header),
+                signature: None,
+            }
+        };
         let malformed = |header| fault(header)(AuthFailure::MalformedHeader);
         let key = only(headers, KEY).map_err(fault(KEY))?;
         let tenant = only(headers, TENANT).map_err(fault(TENANT))?.trim();
@@ -121,7 +115,7 @@ mod tests {
             };
             let headers: HeaderMap = pairs.iter().map(pair).collect();
             let fault = Credentials::parse(&headers).unwrap_err();
-            (fault.header, fault.key.map(String::from))
+            (fault.header.unwrap(), fault.key.map(String::from))
         };
         let named = Some("ck_1".to_owned());
         assert_eq!(fault(&[("X-Connect-Key", "ck_1")]), (TENANT, named.clone()));

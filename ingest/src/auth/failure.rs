@@ -6,7 +6,7 @@ use common::limited;
 use common::log_limit::LogLimit;
 use common::metrics::{AUTH_FAILURES, Handles};
 use common::model::KeyPrefix;
-use common::signature;
+use common::signature::{Signature, SignatureError};
 use metrics::Counter;
 use strum::{EnumCount, IntoStaticStr, VariantArray};
 
@@ -40,6 +40,28 @@ pub enum AuthFailure {
     Replayed,
 }
 
+/// A request that failed a check, with what the owner of its key may learn (D35).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FailedCheck {
+    pub(crate) failure: AuthFailure,
+    /// The prefix of the key that the request names.
+    pub(crate) key: Option<KeyPrefix>,
+    /// Whether it is known that there is such a key, which no caller may be able to observe.
+    pub(crate) key_exists: bool,
+    /// The header that is missing, repeated or malformed.
+    pub(crate) header: Option<&'static str>,
+    /// The signature, if all headers are well formed.
+    pub(crate) signature: Option<Signature>,
+}
+
+/// Why a request is not verified.
+#[derive(Debug)]
+pub(crate) enum AuthError {
+    Failed(FailedCheck),
+    /// The keys could not be checked.
+    Unavailable(Refusal),
+}
+
 static COUNTERS: Handles<Counter, { AuthFailure::COUNT }> = Handles::new();
 
 /// Limits the log lines of refusals, by reason.
@@ -54,16 +76,20 @@ impl AuthFailure {
         self.into()
     }
 
-    /// Counts the failure and returns the refusal for the caller (D1: steps 5 and 6 are 403, all others 401). `key` is the
-    /// prefix that the request names, if any. It is logged at most once a second for each reason, so that callers cannot
-    /// flood the log. An unknown prefix is not logged: it may be a secret in the wrong header.
+    /// Counts the failure and returns the refusal for the caller. `key` is a key that exists. It is logged at most once a second
+    /// for each reason, so that callers cannot flood the log.
     pub(crate) fn refuse(self, key: Option<&KeyPrefix>) -> Refusal {
         let counter = || metrics::counter!(AUTH_FAILURES, "reason" => self.as_str());
         COUNTERS.get(self as usize, counter).increment(1);
-        let (reason, key) = (self.as_str(), key.filter(|_| self != Self::UnknownKey).map(KeyPrefix::as_str));
+        let (reason, key) = (self.as_str(), key.map(KeyPrefix::as_str));
         limited!(REFUSED[self as usize], info, reason, key, "authentication refused");
+        if self.is_forbidden() { Refusal::Forbidden } else { Refusal::Unauthorized }
+    }
+
+    /// Whether the response is 403: steps 5 and 6 of D1. All others get 401.
+    pub(crate) const fn is_forbidden(self) -> bool {
         match self {
-            Self::Tenant | Self::Scope => Refusal::Forbidden,
+            Self::Tenant | Self::Scope => true,
             Self::MissingHeader
             | Self::RepeatedHeader
             | Self::MalformedHeader
@@ -73,18 +99,38 @@ impl AuthFailure {
             | Self::WrongScheme
             | Self::Stale
             | Self::Mismatch
-            | Self::Replayed => Refusal::Unauthorized,
+            | Self::Replayed => false,
         }
     }
 }
 
-impl From<signature::SignatureError> for AuthFailure {
-    fn from(refused: signature::SignatureError) -> Self {
+impl FailedCheck {
+    /// Counts the failure and returns the refusal for the caller. An unknown prefix is not logged: it may be a secret in the wrong
+    /// header.
+    pub(crate) fn refuse(&self) -> Refusal {
+        self.failure.refuse(self.key.as_ref().filter(|_| self.key_exists))
+    }
+}
+
+impl From<FailedCheck> for AuthError {
+    fn from(failed: FailedCheck) -> Self {
+        Self::Failed(failed)
+    }
+}
+
+impl From<Refusal> for AuthError {
+    fn from(unavailable: Refusal) -> Self {
+        Self::Unavailable(unavailable)
+    }
+}
+
+impl From<SignatureError> for AuthFailure {
+    fn from(refused: SignatureError) -> Self {
         match refused {
-            signature::SignatureError::Malformed => Self::MalformedHeader,
-            signature::SignatureError::WrongScheme => Self::WrongScheme,
-            signature::SignatureError::Stale => Self::Stale,
-            signature::SignatureError::Mismatch => Self::Mismatch,
+            SignatureError::Malformed => Self::MalformedHeader,
+            SignatureError::WrongScheme => Self::WrongScheme,
+            SignatureError::Stale => Self::Stale,
+            SignatureError::Mismatch => Self::Mismatch,
         }
     }
 }

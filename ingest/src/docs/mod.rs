@@ -5,7 +5,7 @@
 mod tests;
 
 use crate::http::conditions::is_not_modified;
-use crate::http::response::not_modified;
+use crate::response::not_modified;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;

@@ -1,20 +1,21 @@
 //! The feed of a subscription (D46): its deliveries in the order of their numbers, for those who catch up, or have no receiver.
 //!
-//! A request that waits looks for deliveries several times a second. Meanwhile it holds neither a connection to the database nor a
-//! permit of requests under way.
+//! A request that waits looks for deliveries several times a second. Meanwhile it holds no connection to the database.
 
-use super::records::{VerifiedRequest, verify_request};
-use super::{Services, read};
+use super::{Services, VerifiedRequest, read};
 use crate::http::{RequestHead, query};
-use crate::limits::{InFlightLimits, InFlightPermit};
-use crate::record_reads::{not_found, or_internal_error};
+use crate::overload::OverloadReason;
+use crate::reads::{not_found, or_internal_error};
 use crate::refusal::Refusal;
 use crate::store::deliveries::{self, FeedDelivery, FeedPage, FeedQuery};
 use crate::store::records::{RecordLookup, RecordQuery};
 use common::http::BodyStream;
 use common::model::{KeyPrefix, Scope, TenantId};
+use common::shares::Counts;
+use common::signature::Scheme;
 use serde::Serialize;
 use std::ops::RangeInclusive;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -26,30 +27,47 @@ use warp::reply::Response;
 const DELIVERIES: i64 = 100;
 /// The longest wait, in seconds.
 const WAIT: i64 = 30;
-/// Requests that wait at once, of all tenants and of one.
-const WAITING: (u32, u32) = (256, 16);
+/// Requests that wait at once: a tenant has an equal part of the first number, at least one and at most the second.
+const WAITING: (usize, usize) = (256, 16);
 /// Time between two looks, in milliseconds.
 const LOOK_EVERY: u64 = 300;
 
 /// The requests that wait.
 #[derive(Debug)]
 pub(crate) struct FeedWaits {
-    limits: InFlightLimits,
+    tenants: Mutex<Counts<TenantId>>,
     /// Canceled once the program is to end.
     ending: CancellationToken,
     began: Instant,
 }
 
+/// A place among the requests that wait, given back when dropped.
+struct FeedWait<'a> {
+    waits: &'a FeedWaits,
+    tenant: TenantId,
+}
+
 impl FeedWaits {
     /// Requests wait until `ending` at most.
     pub(crate) fn new(ending: CancellationToken) -> Self {
-        let (all, of_tenant) = WAITING;
-        Self { limits: InFlightLimits::new(all, of_tenant), ending, began: Instant::now() }
+        Self { tenants: Mutex::default(), ending, began: Instant::now() }
     }
 
-    /// Takes a place among the requests that wait, if this one will.
-    fn acquire(&self, tenant: TenantId, wait: Duration) -> Result<Option<InFlightPermit>, Refusal> {
-        (!wait.is_zero()).then(|| self.limits.acquire(tenant)).transpose()
+    /// Takes a place among the requests that wait. 503 `overloaded` when the tenant has used up its own.
+    fn take_place(&self, tenant: TenantId) -> Result<FeedWait<'_>, Refusal> {
+        let mut tenants = self.tenants();
+        let own = tenants.of(&tenant);
+        let active = tenants.active() + usize::from(own == 0);
+        let (all, of_tenant) = WAITING;
+        if own >= (all / active).clamp(1, of_tenant) {
+            return Err(OverloadReason::Tenant.refuse());
+        }
+        tenants.add(tenant, 1);
+        Ok(FeedWait { waits: self, tenant })
+    }
+
+    fn tenants(&self) -> MutexGuard<'_, Counts<TenantId>> {
+        self.tenants.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_over(&self, until: Instant) -> bool {
@@ -64,11 +82,17 @@ impl FeedWaits {
     }
 }
 
+impl Drop for FeedWait<'_> {
+    fn drop(&mut self) {
+        self.waits.tenants().subtract(&self.tenant, 1);
+    }
+}
+
 /// Responds with a part of the feed.
 pub(crate) async fn get(services: &Services, head: &RequestHead, body: impl BodyStream) -> Response {
-    let handled = match verify_request(services, head, body, Scope::WebhooksRead).await {
-        Ok(mut request) => {
-            let result = read_page(services, head, &mut request).await;
+    let handled = match services.verify(head, body, Scheme::V2, Scope::WebhooksRead).await {
+        Ok(request) => {
+            let result = read_page(services, head, &request).await;
             services.refused.note_result(head, &request.body, &request.verified, &result);
             result
         }
@@ -80,25 +104,24 @@ pub(crate) async fn get(services: &Services, head: &RequestHead, body: impl Body
 async fn read_page(
     services: &Services,
     head: &RequestHead,
-    request: &mut VerifiedRequest,
+    VerifiedRequest { verified, .. }: &VerifiedRequest,
 ) -> Result<Response, Refusal> {
-    let (caller, waits) = (request.verified.caller().clone(), &services.feed_waits);
+    let (caller, waits) = (verified.caller(), &services.feed_waits);
     let asked = parse(head.query(), &caller.key);
     let wait = asked.as_ref().map_or(Duration::ZERO, |(_, wait)| *wait);
     // Before the signature is used up, so that a refused request may be sent again.
-    let _waiting = waits.acquire(caller.tenant_id, wait)?;
+    let _place = (!wait.is_zero()).then(|| waits.take_place(caller.tenant_id)).transpose()?;
     let until = Instant::now() + wait;
     let query = asked.map(|(query, _)| RecordQuery::Feed(query));
-    let mut rows = read::find(services, &request.verified, query.clone()).await?;
+    let mut rows = read::find(services, verified, query.clone()).await?;
     let lookup = RecordLookup { tenant: caller.tenant_id, query: query? };
-    drop(request.permit.take());
     loop {
         let page = or_internal_error(deliveries::page(&rows))?;
         if page.subscriptions != 1 || !page.deliveries.is_empty() || waits.is_over(until) {
             return response(&page);
         }
         waits.until_next_look(until).await;
-        if let Err(refusal) = services.auth.check_again(&request.verified, Scope::WebhooksRead).await {
+        if let Err(refusal) = services.auth.check_again(verified, Scope::WebhooksRead).await {
             // The request itself was in order.
             return Ok(refusal.into_response());
         }
@@ -149,6 +172,20 @@ fn response(page: &FeedPage) -> Result<Response, Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tenant_has_its_part_of_the_places_to_wait_and_others_have_theirs() {
+        let waits = FeedWaits::new(CancellationToken::new());
+        let take = |tenant| {
+            let tenant = TenantId(Uuid::from_u128(tenant));
+            std::iter::from_fn(|| waits.take_place(tenant).ok()).collect::<Vec<_>>()
+        };
+        let held: Vec<_> = (0..32).map(take).collect();
+        assert_eq!((held[0].len(), held[31].len()), (16, 8));
+        drop(held);
+        assert_eq!(waits.tenants().active(), 0);
+        assert_eq!(take(0).len(), 16);
+    }
 
     #[test]
     fn numbers_are_digits_within_their_bounds() {

@@ -1,4 +1,4 @@
-//! The handlers of the routes, and the services that they use.
+//! The handlers of the routes, and what all of them share. Each reads like D1, from top to bottom.
 
 pub(crate) mod events;
 pub(crate) mod feed;
@@ -7,28 +7,32 @@ pub(crate) mod records;
 pub(crate) mod resource;
 mod write;
 
-use crate::auth::Auth;
+use crate::admission::Share;
+use crate::auth::{Auth, AuthError, Verified};
 use crate::http::RequestHead;
-use crate::limits::InFlightLimits;
-use crate::limits::read_limit::ReadLimit;
+use crate::overload::OverloadReason;
+use crate::publish::QueuePublisher;
 use crate::publish::events::EventPublisher;
 use crate::publish::writes::WritePublisher;
-use crate::record_reads::RecordReader;
+use crate::reads::{ReadLimit, RecordReader};
 use crate::refusal::Refusal;
 use crate::refused::KeyRequestRecorder;
+use crate::replay::ReplayStore;
 use bytes::Bytes;
-use common::http::{BodyReader, BodyStream};
+use common::http::{BodyFault, BodyReader, BodyStream};
+use common::model::Scope;
+use common::signature::Scheme;
 use feed::FeedWaits;
+use std::sync::Arc;
 
 /// What all handlers share.
 #[derive(Debug)]
 pub(crate) struct Services {
     pub(crate) bodies: BodyReader,
-    /// Bounds the requests under way.
-    pub(crate) limits: InFlightLimits,
     pub(crate) auth: Auth,
     /// Why requests were refused, for the owners of their keys.
     pub(crate) refused: KeyRequestRecorder,
+    pub(crate) replays: Arc<ReplayStore>,
     pub(crate) events: EventPublisher,
     pub(crate) writes: WritePublisher,
     pub(crate) reads: RecordReader,
@@ -38,14 +42,66 @@ pub(crate) struct Services {
     pub(crate) feed_waits: FeedWaits,
 }
 
+impl From<BodyFault> for Refusal {
+    fn from(fault: BodyFault) -> Self {
+        match fault {
+            BodyFault::TooLarge => Self::PayloadTooLarge,
+            BodyFault::Late => Self::RequestTimeout,
+            BodyFault::Broken => Self::InvalidRequest("body: cannot be read".to_owned()),
+            BodyFault::NoMemory => OverloadReason::Body.refuse(),
+        }
+    }
+}
+
+/// A request that passed steps 1 to 6 of D1; its signature is not used up yet.
+#[derive(Debug)]
+struct VerifiedRequest {
+    body: Bytes,
+    verified: Verified,
+}
+
 impl Services {
-    /// Reads the body of a request: before authentication, because the signature covers it, and because an unknown key must take as
-    /// long as a wrong signature.
+    /// Reads the body, then checks steps 1 to 6 of D1. The body comes first because the signature covers it, and because an unknown
+    /// key must take as long as a wrong signature.
     ///
-    /// 413 when it is too large, 408 when it does not arrive in time, 400 when the connection or its encoding breaks, 503 `overloaded`
-    /// when the memory for bodies, or the peer's share of it, is used up.
-    async fn read_body(&self, head: &RequestHead, body: impl BodyStream) -> Result<Bytes, Refusal> {
-        let read = self.bodies.read(head.body_source(), body, || head.origin.begin_body());
-        read.await.map_err(Refusal::from)
+    /// 413 when the body is too large, 408 when it does not arrive in time, 400 when the connection or its encoding breaks, 503
+    /// `overloaded` when the memory for bodies, or the peer's share of it, is used up; 401 and 403 as in D1, counted by reason and
+    /// noted for the owner of the key (D35); 503 `replay_store_unavailable` when the keys cannot be checked.
+    async fn verify(
+        &self,
+        head: &RequestHead,
+        body: impl BodyStream,
+        scheme: Scheme,
+        scope: Scope,
+    ) -> Result<VerifiedRequest, Refusal> {
+        let body = self.bodies.read(head.body_source(), body, || head.origin.begin_body()).await?;
+        match self.auth.verify(head, &body, scheme, scope).await {
+            Ok(verified) => Ok(VerifiedRequest { body, verified }),
+            Err(AuthError::Unavailable(refusal)) => Err(refusal),
+            Err(AuthError::Failed(failed)) => {
+                self.refused.note_failed(head, &body, &failed, scope);
+                Err(failed.refuse())
+            }
+        }
+    }
+
+    /// Admits work to a queue: takes the tenant's share of so many units as `parsed` has, then uses up the signature (step 7), and
+    /// only then says what is wrong with the body. So a request that is refused as `overloaded` may be sent again unchanged, and a
+    /// replay learns nothing about its body.
+    ///
+    /// 503 `overloaded`, then as [`ReplayStore::use_up`], then the refusal in `parsed`, which takes no share.
+    async fn admit<W>(
+        &self,
+        verified: &Verified,
+        publisher: &QueuePublisher,
+        idempotency_key: Option<String>,
+        parsed: Result<(u64, W), Refusal>,
+    ) -> Result<(Share, W), Refusal> {
+        let admitted = match parsed {
+            Ok((units, work)) => Ok((publisher.take_share(verified.caller().tenant_id, units)?, work)),
+            Err(refusal) => Err(refusal),
+        };
+        self.replays.use_up(verified, idempotency_key).await?;
+        admitted
     }
 }

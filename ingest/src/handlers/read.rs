@@ -1,13 +1,13 @@
 //! GETs of the records routes.
 
-use super::Services;
-use super::records::VerifiedRequest;
 use super::resource::Resource;
+use super::{Services, VerifiedRequest};
 use crate::auth::Verified;
 use crate::http::conditions::is_not_modified;
-use crate::http::{RequestHead, query, response};
-use crate::record_reads::{not_found, or_internal_error};
+use crate::http::{RequestHead, query};
+use crate::reads::{not_found, or_internal_error};
 use crate::refusal::Refusal;
+use crate::response;
 use crate::store::clients::ClientIdentity;
 use crate::store::records::{RecordLookup, RecordQuery};
 use crate::store::{RowError, clients, leads, trips};
@@ -31,10 +31,10 @@ static UNWRITABLE: LogLimit<1> = LogLimit::new();
 pub(super) async fn handle(
     services: &Services,
     head: &RequestHead,
-    request: &VerifiedRequest,
+    VerifiedRequest { verified, .. }: &VerifiedRequest,
     resource: &Resource,
 ) -> Result<Response, Refusal> {
-    let rows = find(services, &request.verified, query_for(head, resource)).await?;
+    let rows = find(services, verified, query_for(head, resource)).await?;
     records_response(head, resource, &rows)
 }
 
@@ -50,7 +50,7 @@ pub(super) async fn find(
     // The look-up and the replay entry share one round trip. A refused signature takes precedence over the read limit, and
     // both over the result; a refused signature is not counted as a read.
     let admitted_query = query.as_ref().ok().filter(|_| would_admit).cloned();
-    let found = services.auth.admit_read(verified, reads, admitted_query).await?;
+    let found = reads.admit_and_find(verified, admitted_query).await?;
     services.read_limit.take(key, per_second, Instant::now())?;
     let query = query?;
     let found = match found {

@@ -1,18 +1,19 @@
 //! POSTs and PATCHes of the records routes.
 
-use super::Services;
 use super::read::{client_id, lead_id};
-use super::records::VerifiedRequest;
 use super::resource::Resource;
+use super::{Services, VerifiedRequest};
+use crate::admission::write_units;
+use crate::http::RequestHead;
 use crate::http::conditions::if_match;
 use crate::http::dry_run::is_dry_run;
 use crate::http::idempotency_key::IdempotencyKey;
-use crate::http::{RequestHead, response};
 use crate::publish::writes::ValidWrite;
 use crate::refusal::Refusal;
+use crate::response;
 use common::cpu_bound::run_cpu_bound;
 use common::record::{BodyError, ClientBody, LeadBody, LeadPatch, TripPatch, parse};
-use common::write::{IfMatch, WriteRefusal, WriteTarget, Written};
+use common::write::{WriteRefusal, WriteTarget, Written};
 use warp::http::header::ETAG;
 use warp::http::{HeaderName, HeaderValue, StatusCode};
 use warp::reply::Response;
@@ -20,38 +21,29 @@ use warp::reply::Response;
 /// In a response that an earlier request with the same `Idempotency-Key` has got (D17).
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
-/// Uses the signature up, validates the request, and has the worker write.
+/// Validates the request, admits it, and has the worker write.
 pub(super) async fn handle(
     services: &Services,
     head: &RequestHead,
-    request: &VerifiedRequest,
+    VerifiedRequest { body, verified }: &VerifiedRequest,
     resource: &Resource,
 ) -> Result<Response, Refusal> {
-    let bytes = &request.body;
-    let share = services.writes.take_share(request.verified.caller().tenant_id, bytes)?;
-    let key =
-        if resource.is_list() { IdempotencyKey::from_headers(&head.headers).map(Some) } else { Ok(None) };
+    let key = resource.is_list().then(|| IdempotencyKey::from_headers(&head.headers)).transpose();
+    let key = key.map(|key| key.map(|key| key.as_str().to_owned()));
     let came_with = key.as_ref().ok().cloned().flatten();
-    // The body is validated while the replay entry is written. A refused signature takes precedence, then a missing key.
-    let (admitted, checked) = tokio::join!(services.auth.admit(&request.verified, came_with), async {
-        validate(head, resource, bytes)
-    });
-    admitted?;
-    let idempotency_key = key?.map(|key| key.as_str().to_owned());
-    let dry_run = is_dry_run(&head.headers)?;
-    let (target, if_match) = checked?;
-    let write = ValidWrite { target, path: head.uri.path().to_owned(), idempotency_key, if_match, dry_run };
-    written(
-        services.writes.submit(head.request_context, request.verified.caller(), write, bytes, share).await?,
-    )
+    let parsed = key.and_then(|key| parse_valid_write(head, resource, key, body));
+    let (share, write) = services.admit(verified, &services.writes.queue, came_with, parsed).await?;
+    written(services.writes.submit(head.request_context, verified.caller(), write, body, share).await?)
 }
 
-/// Checks that the id and the condition are well formed and that the body is valid.
-fn validate(
+/// Checks that the id and the condition are well formed and that the body is valid, and counts its backlog units.
+fn parse_valid_write(
     head: &RequestHead,
     resource: &Resource,
+    idempotency_key: Option<String>,
     body: &[u8],
-) -> Result<(WriteTarget, Option<IfMatch>), Refusal> {
+) -> Result<(u64, ValidWrite), Refusal> {
+    let dry_run = is_dry_run(&head.headers)?;
     let target = match resource {
         Resource::Clients => WriteTarget::NewClient,
         Resource::Client(id) => WriteTarget::Client(client_id(id)?),
@@ -62,7 +54,8 @@ fn validate(
     let if_match = if resource.is_list() { None } else { if_match(&head.headers)? };
     run_cpu_bound(body.len(), || check_body(target, body))
         .map_err(|refused| Refusal::Write(WriteRefusal::from(refused)))?;
-    Ok((target, if_match))
+    let write = ValidWrite { target, path: head.uri.path().to_owned(), idempotency_key, if_match, dry_run };
+    Ok((write_units(body.len()), write))
 }
 
 fn check_body(target: WriteTarget, body: &[u8]) -> Result<(), BodyError> {

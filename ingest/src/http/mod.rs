@@ -1,5 +1,5 @@
 //! HTTP requests on their way to the handlers: head, conditional headers, `Idempotency-Key`, query, violations of HTTP,
-//! and observability; and the forms of responses.
+//! and observability.
 
 pub(crate) mod conditions;
 pub(crate) mod dry_run;
@@ -7,7 +7,6 @@ pub(crate) mod idempotency_key;
 mod metrics;
 pub(crate) mod observe;
 pub(crate) mod query;
-pub(crate) mod response;
 pub(crate) mod route;
 mod violation;
 

@@ -69,9 +69,9 @@ where
         }
         match head.origin.take_share() {
             Ok(_share) => routes.call(request).await,
-            Err(share) => {
+            Err(_) => {
                 discard(head.body_source(), request.into_body().into_data_stream());
-                Ok(OverloadReason::from(share).refuse().into_response())
+                Ok(OverloadReason::Connections.refuse().into_response())
             }
         }
     };

@@ -1,4 +1,4 @@
-//! The table of routes and endpoints. [`crate::routes`] serves exactly these, `openapi.yaml` describes each of them, and
+//! The table of routes and endpoints. `server` serves exactly these, `openapi.yaml` describes each of them, and
 //! metrics use their names.
 
 use common::model::Scope;

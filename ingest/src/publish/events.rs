@@ -5,15 +5,14 @@
 //! by itself, at once, from its unchanged bytes.
 
 use super::bundles::{Bundles, SmallRequest};
-use super::{QueuePublisher, RequestMessage};
-use crate::limits::backlog::{self, Share};
+use super::{QueuePublisher, RequestMessage, refuse};
+use crate::admission::Share;
 use crate::refusal::Refusal;
 use bytes::Bytes;
 use common::caller::Caller;
 use common::clock;
 use common::message::BatchMeta;
 use common::metrics::{BATCH_EVENTS, BUNDLE_REQUESTS, EVENTS_ACCEPTED, register_counter};
-use common::model::TenantId;
 use common::trace::RequestContext;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -26,7 +25,7 @@ const SMALL_BYTES: usize = 32 * 1024;
 /// Publishes batches to the queue of events; cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct EventPublisher {
-    queue: QueuePublisher,
+    pub(crate) queue: QueuePublisher,
     bundles: Bundles,
     publish_within: Duration,
     reply_within: Duration,
@@ -58,11 +57,6 @@ impl EventPublisher {
         register_counter(EVENTS_ACCEPTED, &[]);
         let bundles = Bundles::new(queue.clone());
         Self { queue, bundles, publish_within, reply_within }
-    }
-
-    /// A share of the backlog for a body that has not been parsed yet, as [`QueuePublisher::take_share`] takes it.
-    pub(crate) fn take_share(&self, tenant: TenantId, body: &[u8]) -> Result<Share, Refusal> {
-        self.queue.take_share(tenant, || backlog::batch_units(body))
     }
 
     /// Publishes a batch and returns the worker's result unchanged: JSON of a `BatchResult`.
@@ -98,7 +92,7 @@ impl EventPublisher {
         };
         result.map_err(|error| {
             tracing::debug!(%error, "publishing a batch or waiting for its result failed");
-            error.refuse(Refusal::ProcessingTimeout)
+            refuse(error, Refusal::ProcessingTimeout)
         })
     }
 }

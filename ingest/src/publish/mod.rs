@@ -1,8 +1,7 @@
 //! Publishes a request to a queue and waits for the worker's reply (D9).
 //!
-//! [`QueuePublisher`] is the path of every such request: the broker's readiness, the share of the backlog, the publish, the wait
-//! for the reply, and the refusal if there is none. It has two uses, which build the messages and parse the replies: [`events`] and
-//! [`writes`].
+//! [`QueuePublisher`] is the path of every such request: its share of the backlog, the publish, the wait for the reply, and the
+//! refusal if there is none. It has two uses, which build the messages and parse the replies: [`events`] and [`writes`].
 //!
 //! A caller that hangs up loses nothing. Before the publish nothing was ingested, written or confirmed; the signature may be used
 //! up, but a retry has a new signature in any case. After the publish the message is applied exactly once. The publish and the wait for
@@ -12,13 +11,12 @@ pub(crate) mod bundles;
 pub(crate) mod events;
 pub(crate) mod writes;
 
-use crate::limits::backlog::{Backlog, Share};
+use crate::admission::{Backlog, Share};
 use crate::overload::OverloadReason;
 use crate::refusal::Refusal;
 use bytes::Bytes;
 use common::broker::{CallError, Holds, Rpc, RpcRequest};
 use common::model::TenantId;
-use thiserror::Error;
 use tokio::time::Instant;
 use tracing::Instrument;
 use uuid::Uuid;
@@ -45,17 +43,6 @@ pub(crate) struct RequestMessage {
     pub(crate) reply_by: Instant,
 }
 
-/// Why a request has no result.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-pub(crate) enum SubmitError {
-    /// Nothing was published: the queue of waiting requests is full.
-    #[error("too many requests wait to be published")]
-    PublishQueueFull,
-    /// The call of the queue failed.
-    #[error(transparent)]
-    Call(#[from] CallError),
-}
-
 impl QueuePublisher {
     pub(crate) const fn new(rpc: Rpc, backlog: Backlog) -> Self {
         Self { rpc, backlog }
@@ -70,12 +57,10 @@ impl QueuePublisher {
         self.rpc.is_ready()
     }
 
-    /// Takes a share of the backlog, of `units()` backlog units. To be called before the signature is used up.
-    ///
-    /// 503 `overloaded` when the broker is not ready, or when no share is left.
-    pub(crate) fn take_share(&self, tenant: TenantId, units: impl FnOnce() -> u64) -> Result<Share, Refusal> {
-        self.rpc.check_ready().map_err(|_| OverloadReason::Broker.refuse())?;
-        self.backlog.admit(tenant, units())
+    /// Takes a share of so many backlog units. 503 `overloaded` when the broker is not ready, or when no share is left.
+    pub(crate) fn take_share(&self, tenant: TenantId, units: u64) -> Result<Share, Refusal> {
+        self.rpc.check_ready().map_err(|_| OverloadReason::Queue.refuse())?;
+        self.backlog.admit(tenant, units)
     }
 
     /// Publishes a message and waits for the reply. `holds` are kept until it arrives, even after `reply_by`. Calls
@@ -103,38 +88,19 @@ impl QueuePublisher {
         message: RequestMessage,
         holds: Holds,
         on_confirm: impl FnOnce() + Send + 'static,
-    ) -> Result<Vec<u8>, SubmitError> {
+    ) -> Result<Vec<u8>, CallError> {
         let publisher = self.clone();
         let call = async move { publisher.call(&message, holds, on_confirm).await };
         // Without a result the task has panicked; the message may have been published.
-        Ok(tokio::spawn(call.in_current_span()).await.unwrap_or(Err(CallError::NoReply))?)
+        tokio::spawn(call.in_current_span()).await.unwrap_or(Err(CallError::NoReply))
     }
 }
 
-impl SubmitError {
-    /// 503 `overloaded` when nothing was published; `without_reply` when the message was, or may have been, published.
-    pub(crate) fn refuse(self, without_reply: Refusal) -> Refusal {
-        match self {
-            Self::PublishQueueFull => OverloadReason::PublishQueue.refuse(),
-            Self::Call(CallError::Unavailable) => OverloadReason::Broker.refuse(),
-            Self::Call(CallError::Refused) => OverloadReason::BrokerQueue.refuse(),
-            Self::Call(CallError::NoReply) => without_reply,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_message_that_may_have_been_published_is_refused_otherwise_than_as_overloaded() {
-        for error in CallError::ALL.map(SubmitError::Call).into_iter().chain([SubmitError::PublishQueueFull])
-        {
-            let refusal = error.refuse(Refusal::ProcessingTimeout);
-            let is_published = error == SubmitError::Call(CallError::NoReply);
-            assert_eq!(refusal == Refusal::ProcessingTimeout, is_published, "{error}");
-            assert_eq!(matches!(refusal, Refusal::Overloaded { retry_after: 1 }), !is_published, "{error}");
-        }
+/// The refusal of a request that has no result: 503 `overloaded` when nothing was published; `without_reply` when the message was,
+/// or may have been, published.
+fn refuse(error: CallError, without_reply: Refusal) -> Refusal {
+    match error {
+        CallError::Unavailable | CallError::Refused => OverloadReason::Queue.refuse(),
+        CallError::NoReply => without_reply,
     }
 }

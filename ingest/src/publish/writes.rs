@@ -7,8 +7,8 @@
 //! When a caller hangs up, the write continues, and holds its share of the backlog until the worker has replied or the broker has
 //! refused it.
 
-use super::{QueuePublisher, RequestMessage, SubmitError};
-use crate::limits::backlog::{self, Share};
+use super::{QueuePublisher, RequestMessage, refuse};
+use crate::admission::Share;
 use crate::refusal::Refusal;
 use bytes::Bytes;
 use common::broker::CallError;
@@ -16,7 +16,6 @@ use common::caller::Caller;
 use common::clock;
 use common::limited;
 use common::log_limit::LogLimit;
-use common::model::TenantId;
 use common::trace::RequestContext;
 use common::write::{IfMatch, WriteMeta, WriteRefusal, WriteReply, WriteTarget, Written};
 use std::time::Duration;
@@ -28,7 +27,7 @@ static FAULTS: LogLimit<2> = LogLimit::new();
 /// Publishes records writes; cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct WritePublisher {
-    queue: QueuePublisher,
+    pub(crate) queue: QueuePublisher,
     reply_within: Duration,
 }
 
@@ -50,11 +49,6 @@ impl WritePublisher {
     /// `reply_within` limits the wait for the broker's confirm and the worker's reply together.
     pub(crate) const fn new(queue: QueuePublisher, reply_within: Duration) -> Self {
         Self { queue, reply_within }
-    }
-
-    /// A share of the backlog, as [`QueuePublisher::take_share`] takes it.
-    pub(crate) fn take_share(&self, tenant: TenantId, body: &[u8]) -> Result<Share, Refusal> {
-        self.queue.take_share(tenant, || backlog::units(1, body.len()))
     }
 
     /// Publishes a write with its `body` as sent, and returns the worker's reply.
@@ -100,11 +94,11 @@ impl WritePublisher {
             Ok(reply) => reply,
             Err(error) => {
                 tracing::debug!(%error, "a records write got no reply from the worker");
-                if error == SubmitError::Call(CallError::NoReply) {
+                if error == CallError::NoReply {
                     sleep_until(deadline).await;
                 }
                 let without_reply = Refusal::Write(WriteRefusal::ProcessingTimeout);
-                return Err(error.refuse(without_reply));
+                return Err(refuse(error, without_reply));
             }
         };
         match serde_json::from_slice(&reply) {

@@ -1,9 +1,9 @@
 //! What is recorded of a refusal beside its reason. The texts are Connect's own: nothing that a caller wrote is in them (D35).
 
-use crate::auth::{AuthFailure, HeaderFault};
+use crate::auth::{AuthFailure, FailedCheck, SIGNATURE};
 use crate::refusal::Refusal;
 use common::model::Scope;
-use common::signature::{Signature, malformation, skew};
+use common::signature::{malformation, skew};
 use hyper::HeaderMap;
 
 /// Longest detail, in bytes.
@@ -16,48 +16,27 @@ const FIELDS: &str = " actor adults age amount attribution body budget campaign 
     notes occurredAt origin owner party payload phone profilePatch reason referrer rooms source specVersion stage startDate \
     tenant term title travelDates travelers type Connect-Dry-Run Idempotency-Key If-Match ";
 
-/// Which header it is, and for the signature what is wrong with it.
-pub(super) fn of_header(headers: &HeaderMap, fault: &HeaderFault) -> String {
-    let what = if fault.failure == AuthFailure::MissingHeader {
-        "is missing"
-    } else if fault.failure == AuthFailure::RepeatedHeader {
-        "is repeated"
-    } else {
-        headers
-            .get(fault.header)
-            .filter(|_| fault.header == HeaderFault::SIGNATURE)
-            .and_then(|value| value.to_str().ok())
-            .and_then(malformation)
-            .unwrap_or("is empty, or has characters that it cannot have")
-    };
-    format!("{}: {what}", fault.header)
-}
-
-/// Of a signature that was refused at `now`, seconds since 1970.
-pub(super) fn of_signature(failure: AuthFailure, signature: &Signature, now: i64) -> Option<String> {
-    match failure {
-        AuthFailure::Stale => skew(signature.timestamp(), now),
-        AuthFailure::WrongScheme => {
-            Some("the events route takes v1 signatures, the records routes take v2".to_owned())
+/// What was wrong, on a route that needs `scope`, at `now` (seconds since 1970).
+pub(super) fn of_failed(headers: &HeaderMap, failed: &FailedCheck, scope: Scope, now: i64) -> Option<String> {
+    let header = failed.header.unwrap_or_default();
+    Some(match failed.failure {
+        AuthFailure::MissingHeader => format!("{header}: is missing"),
+        AuthFailure::RepeatedHeader => format!("{header}: is repeated"),
+        AuthFailure::MalformedHeader => {
+            let sent = headers.get(header).filter(|_| header == SIGNATURE);
+            let what = sent.and_then(|value| value.to_str().ok()).and_then(malformation);
+            format!("{header}: {}", what.unwrap_or("is empty, or has characters that it cannot have"))
         }
-        AuthFailure::Mismatch => Some("the secret, or the text that was signed, is another one".to_owned()),
-        AuthFailure::RevokedKey | AuthFailure::ExpiredKey => Some("use another key".to_owned()),
-        AuthFailure::MissingHeader
-        | AuthFailure::RepeatedHeader
-        | AuthFailure::MalformedHeader
-        | AuthFailure::UnknownKey
-        | AuthFailure::Tenant
-        | AuthFailure::Scope
-        | AuthFailure::Replayed => None,
-    }
-}
-
-/// Of a valid signature.
-pub(super) fn of_use(failure: AuthFailure, scope: Scope) -> Option<String> {
-    if failure == AuthFailure::Tenant {
-        return Some("X-Connect-Tenant: names another agency than that of the key".to_owned());
-    }
-    (failure == AuthFailure::Scope).then(|| format!("the key lacks the scope {scope}"))
+        AuthFailure::Stale => return skew(failed.signature.as_ref()?.timestamp(), now),
+        AuthFailure::WrongScheme => {
+            "the events route takes v1 signatures, the records routes take v2".to_owned()
+        }
+        AuthFailure::Mismatch => "the secret, or the text that was signed, is another one".to_owned(),
+        AuthFailure::RevokedKey | AuthFailure::ExpiredKey => "use another key".to_owned(),
+        AuthFailure::Tenant => "X-Connect-Tenant: names another agency than that of the key".to_owned(),
+        AuthFailure::Scope => format!("the key lacks the scope {scope}"),
+        AuthFailure::UnknownKey | AuthFailure::Replayed => return None,
+    })
 }
 
 /// The code of a refusal's response as its reason, and the first place of an invalid body.

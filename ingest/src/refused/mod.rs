@@ -10,7 +10,7 @@
 mod detail;
 mod list;
 
-use crate::auth::{AuthFailure, HeaderFault, Verified};
+use crate::auth::{AuthFailure, FailedCheck, Verified};
 use crate::http::RequestHead;
 use crate::http::route::Route;
 use crate::refusal::Refusal;
@@ -76,39 +76,14 @@ impl KeyRequestRecorder {
         }))
     }
 
-    /// Notes a request whose three headers are not well formed, if it names a key at all.
-    pub(crate) fn note_headers(&self, head: &RequestHead, body: &Bytes, fault: &HeaderFault) {
-        let Some(key) = &fault.key else { return };
-        let detail = Some(detail::of_header(&head.headers, fault));
-        self.add(false, row(head, body, key, (401, fault.failure.as_str()), detail), body);
-    }
-
-    /// Notes a request whose signature was refused. `exists` says whether there is such a key, which no caller may be
-    /// able to observe.
-    pub(crate) fn note_signature(
-        &self,
-        head: &RequestHead,
-        body: &Bytes,
-        (key, exists): (&KeyPrefix, bool),
-        signature: &Signature,
-        failure: AuthFailure,
-    ) {
-        let detail = detail::of_signature(failure, signature, clock::now().timestamp());
-        let refused = row(head, body, key, (401, failure.as_str()), detail);
-        self.add(exists, signed(refused, signature), body);
-    }
-
-    /// Notes a request with a valid signature that its key may not make: of another tenant, or without the scope.
-    pub(crate) fn note_use(
-        &self,
-        head: &RequestHead,
-        body: &Bytes,
-        (key, signature): (&KeyPrefix, &Signature),
-        failure: AuthFailure,
-        scope: Scope,
-    ) {
-        let refused = row(head, body, key, (403, failure.as_str()), detail::of_use(failure, scope));
-        self.add(true, signed(refused, signature), body);
+    /// Notes a request that failed a check of D1 on a route that needs `scope`, if it names a key at all.
+    pub(crate) fn note_failed(&self, head: &RequestHead, body: &Bytes, failed: &FailedCheck, scope: Scope) {
+        let Some(key) = &failed.key else { return };
+        let status = if failed.failure.is_forbidden() { 403 } else { 401 };
+        let detail = detail::of_failed(&head.headers, failed, scope, clock::now().timestamp());
+        let refused = row(head, body, key, (status, failed.failure.as_str()), detail);
+        let signed_at = failed.signature.as_ref().map(Signature::timestamp);
+        self.add(failed.key_exists, RefusedRow { signed_at, ..refused }, body);
     }
 
     /// Counts a request with valid credentials, and notes it if it was refused. Not every status of 400 or above is a refusal
@@ -135,7 +110,8 @@ impl KeyRequestRecorder {
             404 | 409 | 412 => count_accepted(),
             status => {
                 let refused = row(head, body, key, (status, &reason), detail);
-                self.add(true, signed(refused, verified.signature()), body);
+                let signed_at = Some(verified.signature().timestamp());
+                self.add(true, RefusedRow { signed_at, ..refused }, body);
                 if status >= 500 {
                     activity::count_failure(verified.caller().tenant_id, Cause::Response(reason));
                 }
@@ -205,10 +181,6 @@ fn count(outcome: &'static str, number: u64) {
 
 fn first_of_hour(at: DateTime<Utc>) -> DateTime<Utc> {
     at.duration_trunc(TimeDelta::hours(1)).unwrap_or(at)
-}
-
-fn signed(row: RefusedRow, signature: &Signature) -> RefusedRow {
-    RefusedRow { signed_at: Some(signature.timestamp()), ..row }
 }
 
 fn row(

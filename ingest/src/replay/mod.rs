@@ -1,4 +1,4 @@
-//! The replay store: a signature can be used once (specification: Authentication, 3; D1, D2, D3). This is about signatures, not about the
+//! Step 7 of D1: a signature can be used once (specification: Authentication, 3; D2, D3). This is about signatures, not about the
 //! replay of webhooks.
 //!
 //! Group commit: requests queue, and one statement writes the entries of all that wait, so that requests that arrive during
@@ -9,17 +9,17 @@ pub(crate) mod partitions;
 pub(crate) mod round_trips;
 mod verdicts;
 
+use crate::auth::{AuthFailure, Verified};
 use crate::group_queue::{GroupQueue, GroupQueueSettings};
-use crate::overload::OverloadReason;
-use crate::read_pools::ConnectionSource;
 use crate::refusal::Refusal;
 use crate::replay::partitions::ReplayPartitions;
 use crate::store;
+use crate::store::connections::ConnectionSource;
 use crate::store::replay_entries::ReplayEntry;
 use common::db::Database;
 use common::outage::Outage;
 use known_replays::KnownReplays;
-use round_trips::{EntryContext, StoreRequest, StoreRoundTrips, await_result};
+use round_trips::{EntryContext, NoLookup, StoreRequest, StoreRoundTrips, await_result};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -42,10 +42,20 @@ pub(crate) enum Admission {
     Replayed,
 }
 
+impl Admission {
+    /// 401 for a replay.
+    pub(crate) fn check(self, verified: &Verified) -> Result<(), Refusal> {
+        match self {
+            Self::Admitted => Ok(()),
+            Self::Replayed => Err(AuthFailure::Replayed.refuse(Some(&verified.caller().key))),
+        }
+    }
+}
+
 /// Writes replay entries in groups.
 #[derive(Debug)]
 pub(crate) struct ReplayStore {
-    queue: GroupQueue<StoreRequest>,
+    queue: GroupQueue<StoreRequest<NoLookup>>,
     round_trips: StoreRoundTrips,
 }
 
@@ -75,20 +85,29 @@ impl ReplayStore {
     }
 
     /// Whether memory alone tells that the signature would be refused as a replay.
-    pub(super) fn is_known_replay(&self, entry: &ReplayEntry) -> bool {
+    pub(crate) fn is_known_replay(&self, entry: &ReplayEntry) -> bool {
         self.round_trips.entries.known_replays.contains(entry)
     }
 
-    /// Uses up a signature.
+    /// Uses up the signature of a request. `idempotency_key` is that of a records POST (D3), and `None` for every other request.
     ///
-    /// 503 `overloaded` when too many requests wait; 503 `replay_store_unavailable` when there is no verdict before
-    /// `deadline`. In the latter case the signature may have been stored nevertheless.
-    pub(crate) async fn admit(&self, entry: ReplayEntry, deadline: Instant) -> Result<Admission, Refusal> {
+    /// 401 when it was used before, unless it was with the same key (an idempotent replay); 503 `replay_store_unavailable` when too
+    /// many requests wait, or when there is no verdict in time. In the latter case the signature may have been stored nevertheless.
+    pub(crate) async fn use_up(
+        &self,
+        verified: &Verified,
+        idempotency_key: Option<String>,
+    ) -> Result<(), Refusal> {
+        let entry = ReplayEntry::new(verified.caller(), verified.signature(), idempotency_key);
+        self.admit(entry, verified.deadline()).await?.check(verified)
+    }
+
+    async fn admit(&self, entry: ReplayEntry, deadline: Instant) -> Result<Admission, Refusal> {
         if self.is_known_replay(&entry) {
             return Ok(Admission::Replayed);
         }
         let (request, receiver) = StoreRequest::new(Some(entry), None);
-        self.queue.push(request).map_err(|_| OverloadReason::ReplayStore.refuse())?;
+        self.queue.push(request).map_err(|_| Refusal::ReplayStoreUnavailable)?;
         await_result(receiver, deadline).await?.admission.ok_or(Refusal::ReplayStoreUnavailable)
     }
 }
@@ -111,7 +130,7 @@ mod tests {
         // Nothing is taken: the tasks run when this test waits for something.
         let waiting = (0..).take_while(|number| admit(*number).is_none()).count();
         assert_eq!(waiting, GROUPING.queue);
-        assert_eq!(admit(0), Some(Err(Refusal::Overloaded { retry_after: 1 })));
+        assert_eq!(admit(0), Some(Err(Refusal::ReplayStoreUnavailable)));
         assert_eq!(admit(u64::MAX), Some(Ok(Admission::Replayed)), "a known replay needs no place");
         // Their callers have gone, so that the tasks take them without asking the database.
         while admit(0).is_some() {

@@ -5,6 +5,7 @@ pub(crate) mod api_key_requests;
 pub(crate) mod api_key_uses;
 pub(crate) mod api_keys;
 pub(crate) mod clients;
+pub(crate) mod connections;
 pub(crate) mod deliveries;
 pub(crate) mod intake_pressure;
 pub(crate) mod leads;

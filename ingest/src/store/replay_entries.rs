@@ -1,6 +1,5 @@
 //! `replay_entries`: used signatures.
 
-use crate::http::idempotency_key::IdempotencyKey;
 use chrono::{DateTime, Utc};
 use common::caller::Caller;
 use common::db::{Client, TxError};
@@ -22,7 +21,7 @@ pub(crate) struct ReplayEntry {
     /// The signature's `t`, in seconds since the epoch.
     pub(crate) signed_at: i64,
     /// The `Idempotency-Key` of a records POST (D3).
-    pub(crate) idempotency_key: Option<IdempotencyKey>,
+    pub(crate) idempotency_key: Option<String>,
 }
 
 /// The outcome of inserting one entry.
@@ -35,11 +34,7 @@ pub(crate) enum InsertOutcome {
 }
 
 impl ReplayEntry {
-    pub(crate) fn new(
-        caller: &Caller,
-        signature: &Signature,
-        idempotency_key: Option<IdempotencyKey>,
-    ) -> Self {
+    pub(crate) fn new(caller: &Caller, signature: &Signature, idempotency_key: Option<String>) -> Self {
         Self {
             tenant: caller.tenant_id,
             key: caller.key.clone(),
@@ -98,10 +93,7 @@ impl<'a> Columns<'a> {
                 .iter()
                 .map(|entry| DateTime::from_timestamp(entry.signed_at, 0).unwrap_or(DateTime::UNIX_EPOCH))
                 .collect(),
-            idempotency_keys: entries
-                .iter()
-                .map(|entry| entry.idempotency_key.as_ref().map(IdempotencyKey::as_str))
-                .collect(),
+            idempotency_keys: entries.iter().map(|entry| entry.idempotency_key.as_deref()).collect(),
         }
     }
 }

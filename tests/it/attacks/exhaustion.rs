@@ -1,4 +1,4 @@
-//! One caller cannot exhaust the limits that all callers share: requests in flight, and memory for bodies.
+//! One caller cannot exhaust what all callers share: the look-up of keys, and memory for bodies.
 
 use futures_util::future::join_all;
 use std::net::SocketAddr;
@@ -62,7 +62,7 @@ async fn stalled_bodies_of_one_address_leave_memory_for_another() {
         connection
     }))
     .await;
-    let reason = [("reason", "body_budget")];
+    let reason = [("reason", "body")];
     // At 1 MiB each, the budget holds at most 16.
     let refused = async || world.ingests[0].metrics().await.sum("connect_overloaded_total", &reason);
     until("bodies are refused", refused, |&refused| refused >= 24.0).await;
@@ -86,7 +86,7 @@ async fn a_body_counts_against_the_budget_until_its_reply_even_after_a_disconnec
     drop(first);
     world.ingests[0].until_sum("connect_http_connections", &[("state", "active")], 0.0).await;
     world.http().send(&request()).await.assert_error(503, "overloaded");
-    let body_budget = [("reason", "body_budget")];
+    let body_budget = [("reason", "body")];
     let refused = world.ingests[0].metrics().await.sum("connect_overloaded_total", &body_budget);
     assert_eq!(refused, 1.0);
     let again = request();

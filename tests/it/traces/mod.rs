@@ -231,7 +231,7 @@ async fn an_invalid_traceparent_is_replaced_by_a_new_trace() {
 #[tokio::test]
 async fn a_warning_names_its_request_even_at_log_level_warn_and_so_does_the_message() {
     let mut world = World::with().workers(0).start().await;
-    world.set("RUST_LOG", "info,ingest=warn,ingest::service=info");
+    world.set("RUST_LOG", "info,ingest=warn,ingest::server=info");
     world.set("CONNECT_REPLY_TIMEOUT", "300ms");
     world.restart_ingest().await;
     let response = world.http().send(&request(&world, enquiry_submitted()).with("traceparent", SENT)).await;

@@ -7,9 +7,9 @@
 mod publish;
 mod waiting;
 
+use super::QueuePublisher;
 use super::events::ValidBatch;
-use super::{QueuePublisher, SubmitError};
-use crate::limits::backlog::Share;
+use crate::admission::Share;
 use common::broker::CallError;
 use common::caller::Caller;
 use common::trace::RequestContext;
@@ -45,30 +45,26 @@ impl Bundles {
     }
 
     /// Publishes a request, alone or with others of its caller, and returns its own result: JSON of a `BatchResult`.
-    pub(crate) async fn submit(
-        &self,
-        caller: &Caller,
-        request: SmallRequest,
-    ) -> Result<Vec<u8>, SubmitError> {
+    pub(crate) async fn submit(&self, caller: &Caller, request: SmallRequest) -> Result<Vec<u8>, CallError> {
         let (confirm_by, reply_by) = (request.confirm_by, request.reply_by);
         let (sender, mut result) = oneshot::channel();
         let state = Arc::new(PublishState::default());
         let span = Span::current();
         let waiting = WaitingRequest { request, span, state: Arc::clone(&state), result: sender };
-        self.publisher.enqueue(caller, waiting).map_err(|_| SubmitError::PublishQueueFull)?;
+        self.publisher.enqueue(caller, waiting);
         let received = match timeout_at(confirm_by, &mut result).await {
             Ok(received) => received,
             Err(_) => {
                 if state.cancel() {
                     // The request was not published, and will not be.
-                    return Err(CallError::Unavailable.into());
+                    return Err(CallError::Unavailable);
                 }
                 if !state.is_confirmed() {
-                    return Err(CallError::NoReply.into());
+                    return Err(CallError::NoReply);
                 }
                 timeout_at(reply_by, result).await.map_err(|_| CallError::NoReply)?
             }
         };
-        Ok(received.unwrap_or(Err(CallError::NoReply))?)
+        received.unwrap_or(Err(CallError::NoReply))
     }
 }

@@ -1,6 +1,6 @@
 //! Publishes waiting requests, one message at a time for each caller, and hands each request its own result.
 
-use super::waiting::{PublishQueueFull, WaitingRequest, WaitingRequests};
+use super::waiting::{WaitingRequest, WaitingRequests};
 use crate::publish::QueuePublisher;
 use crate::publish::events::{batch_message, count_accepted, single_meta};
 use bytes::Bytes;
@@ -40,16 +40,11 @@ impl Publisher {
     }
 
     /// Queues a request: it is published at once, or after the publish of its caller that is under way.
-    pub(super) fn enqueue(
-        self: &Arc<Self>,
-        caller: &Caller,
-        request: WaitingRequest,
-    ) -> Result<(), PublishQueueFull> {
-        let is_first = self.waiting().add(caller, request)?;
+    pub(super) fn enqueue(self: &Arc<Self>, caller: &Caller, request: WaitingRequest) {
+        let is_first = self.waiting().add(caller, request);
         if is_first {
             self.begin(caller.clone());
         }
-        Ok(())
     }
 
     fn begin(self: &Arc<Self>, caller: Caller) {

@@ -10,7 +10,7 @@ use common::metrics::{
 };
 
 /// Registers the counters whose labels are known in advance.
-pub(crate) fn register_counters() {
+pub(super) fn register_counters() {
     for failure in AuthFailure::ALL {
         register_counter(AUTH_FAILURES, &[("reason", failure.as_str())]);
     }

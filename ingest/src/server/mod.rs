@@ -1,35 +1,36 @@
 //! Starts the services of ingest, runs the server, and shuts both down in order.
 
+mod background;
+mod counters;
+mod routes;
+
+use crate::admission::{Backlog, report_pressure};
 use crate::auth::{Auth, KeyUses, Keys, watch_keys};
-use crate::background::{self, BROKER, MASTER_KEY, POSTGRES, REPLAY_STORE};
-use crate::counters::register_counters;
 use crate::docs::DocsSettings;
 use crate::handlers::Services;
 use crate::handlers::feed::FeedWaits;
 use crate::http::observe::observe_request;
-use crate::limits::InFlightLimits;
-use crate::limits::backlog::{self, Backlog};
-use crate::limits::read_limit::ReadLimit;
 use crate::publish::QueuePublisher;
 use crate::publish::events::EventPublisher;
 use crate::publish::writes::WritePublisher;
-use crate::read_pools::ReadPools;
-use crate::record_reads::{RecordReader, ReplicaLag, observe_replica};
+use crate::reads::{ReadLimit, ReadPools, RecordReader, ReplicaLag, observe_replica};
 use crate::refused::KeyRequestRecorder;
 use crate::replay::ReplayStore;
 use crate::replay::partitions::{ReplayPartitions, maintain_partitions};
-use crate::routes::routes;
 use crate::settings::Settings;
+use background::{BROKER, MASTER_KEY, POSTGRES, REPLAY_STORE};
 use common::broker::{Broker, Queue, QueueUse, Rpc, observe_queues};
 use common::db::{Database, PoolSettings};
 use common::health;
 use common::http::{self, BodyReader, ConnectionTimes, RequestOrigin, ServerSettings, TrustedProxies};
 use common::program::{ACCEPTING, Program, Service};
 use common::settings::{DatabaseSettings, DatabaseUrl, Section, Variable};
+use counters::register_counters;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::service::TowerToHyperService;
+use routes::routes;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -113,10 +114,10 @@ fn start_services(
     let primary_reads = read_pools(url, "ingest_reads");
     let replica_reads = (read_url != url).then(|| read_pools(read_url, "ingest_replica_reads"));
     let partitions = ReplayPartitions::new(replay_db.clone());
-    let replays = ReplayStore::start(replay_db.clone(), partitions.clone(), ingest.store_timeout);
+    let replays = Arc::new(ReplayStore::start(replay_db.clone(), partitions.clone(), ingest.store_timeout));
     let lag = Arc::new(ReplicaLag::new(service.database.read_max_lag));
     let replica = replica_reads.as_ref().map(|pools| (pools, Arc::clone(&lag)));
-    let reads = RecordReader::start(&replays, &primary_reads, replica, ingest.store_timeout);
+    let reads = RecordReader::start(Arc::clone(&replays), &primary_reads, replica, ingest.store_timeout);
     let keys = Arc::new(Keys::new(service.master_keys.clone()));
     let queues = [Queue::Events, Queue::Records].map(|queue| {
         let rpc = Rpc::start(broker, queue, broker_closes.clone());
@@ -139,15 +140,15 @@ fn start_services(
     tokio::spawn(background::return_freed_memory());
     tokio::spawn(background::observe_pools(pools));
     let backlogs = queues.iter().map(|queue| queue.backlog().clone()).collect();
-    tokio::spawn(backlog::report_pressure(replay_db.clone(), backlogs));
+    tokio::spawn(report_pressure(replay_db.clone(), backlogs));
     let (masters, health) = (service.master_keys.clone(), service.health.clone());
     tokio::spawn(background::watch_readiness(replay_db, masters, Arc::clone(&keys), queues, health));
     let events = EventPublisher::new(event_queue, ingest.publish_timeout, ingest.reply_timeout);
     let services = Arc::new(Services {
         bodies: BodyReader::new(ingest.max_body, ingest.body_timeout, ingest.body_budget),
-        limits: InFlightLimits::new(ingest.max_in_flight, ingest.max_in_flight_per_tenant),
-        auth: Auth::new(keys, uses.clone(), replays, refused.clone(), ingest.store_timeout),
+        auth: Auth::new(keys, uses.clone(), ingest.store_timeout),
         refused: refused.clone(),
+        replays,
         events,
         writes: WritePublisher::new(write_queue, ingest.reply_timeout),
         reads,

@@ -21,7 +21,7 @@ use warp::{Filter, Rejection, Reply};
 static REJECTIONS: LogLimit<1> = LogLimit::new();
 
 /// All routes. Unknown paths are refused here as well, so that warp never responds by itself.
-pub(crate) fn routes(
+pub(super) fn routes(
     services: Arc<Services>,
     settings: &DocsSettings,
 ) -> impl Filter<Extract = (Response,), Error = Infallible> + Clone + use<> {

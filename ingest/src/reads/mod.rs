@@ -3,22 +3,25 @@
 //! Where there is no replica, a round trip to the primary writes the reads' replay entries as well. With one in
 //! `DATABASE_READ_URL`, records are read there while it lags behind by at most `CONNECT_READ_MAX_LAG`, and else on the primary.
 
+mod pools;
+mod read_limit;
 mod replica_lag;
 mod server_reads;
 
-use crate::overload::OverloadReason;
-use crate::read_pools::ReadPools;
+use crate::auth::Verified;
 use crate::refusal::Refusal;
 use crate::replay::{Admission, ReplayStore};
 use crate::store;
 use crate::store::RowError;
-use crate::store::records::{LookupRows, RecordLookup};
+use crate::store::records::{LookupRows, RecordLookup, RecordQuery};
 use crate::store::replay_entries::ReplayEntry;
 use common::db::TxError;
 use common::limited;
 use common::log_limit::LogLimit;
 use common::outage::Outage;
 use common::write::WriteRefusal;
+pub(crate) use pools::ReadPools;
+pub(crate) use read_limit::ReadLimit;
 pub(crate) use replica_lag::{ReplicaLag, observe_replica};
 use server_reads::ServerReads;
 use std::sync::Arc;
@@ -35,8 +38,7 @@ const REPLICA_TIME_FRACTION: f64 = 0.5;
 /// Why a read failed. [`RecordReader::rows`] logs and counts it.
 #[derive(Clone, Debug)]
 pub(crate) enum ReadError {
-    QueueFull,
-    /// The database did not respond in time.
+    /// The database did not respond in time, or too many reads wait for it.
     TimedOut,
     Database(Arc<TxError>),
 }
@@ -47,6 +49,7 @@ pub(crate) type ReadResult = Result<Vec<Row>, ReadError>;
 /// Reads records on the primary or on a replica.
 #[derive(Debug)]
 pub(crate) struct RecordReader {
+    replays: Arc<ReplayStore>,
     primary: ServerReads,
     replica: Option<Replica>,
     outage: Arc<Outage>,
@@ -63,23 +66,19 @@ impl RecordReader {
     /// Sends round trips on the connections of `primary`, with entries as `replays` writes them, and of `replica`, where there is
     /// one. `within` is the longest time for a round trip.
     pub(crate) fn start(
-        replays: &ReplayStore,
+        replays: Arc<ReplayStore>,
         primary: &ReadPools,
         replica: Option<(&ReadPools, Arc<ReplicaLag>)>,
         within: Duration,
     ) -> Self {
         let outage = Arc::new(store::outage_of_requests("records reads"));
-        let start = |server, pools, within| ServerReads::start(server, replays, pools, within, &outage);
+        let start = |server, pools, within| ServerReads::start(server, &replays, pools, within, &outage);
         let replica = replica.map(|(pools, lag)| {
             let reads = start("replica", pools, within.mul_f64(REPLICA_TIME_FRACTION));
             Replica { reads, lag }
         });
-        Self { primary: start("primary", primary, within), replica, outage }
-    }
-
-    /// Whether [`find`](Self::find) would read on the replica now, and not on the server of the replay entries.
-    pub(crate) fn uses_replica(&self) -> bool {
-        self.usable_replica().is_some()
+        let primary = start("primary", primary, within);
+        Self { replays, primary, replica, outage }
     }
 
     fn usable_replica(&self) -> Option<&ServerReads> {
@@ -89,19 +88,34 @@ impl RecordReader {
             .map(|replica| &replica.reads)
     }
 
-    /// Uses up a signature and looks records up on the primary, in one round trip. 503 when there is no verdict on the signature.
+    /// Uses up the signature of a read and runs its query: in one round trip on the primary, or concurrently on the primary
+    /// and the replica. Returns the result only if the signature is admitted; `None` when there is no query. Refuses as
+    /// [`ReplayStore::use_up`] does.
     pub(crate) async fn admit_and_find(
         &self,
-        entry: ReplayEntry,
-        lookup: RecordLookup,
-        deadline: Instant,
-    ) -> Result<(Admission, ReadResult), Refusal> {
-        let reply = self.primary.send(Some(entry), lookup, deadline).await.map_err(|fault| match fault {
-            ReadError::QueueFull => OverloadReason::Reads.refuse(),
-            ReadError::TimedOut | ReadError::Database(_) => Refusal::ReplayStoreUnavailable,
-        })?;
-        let admission = reply.admission.ok_or(Refusal::ReplayStoreUnavailable)?;
-        Ok((admission, found(reply.rows)))
+        verified: &Verified,
+        query: Option<RecordQuery>,
+    ) -> Result<Option<ReadResult>, Refusal> {
+        let Some(query) = query else {
+            self.replays.use_up(verified, None).await?;
+            return Ok(None);
+        };
+        let (tenant, deadline) = (verified.caller().tenant_id, verified.deadline());
+        let lookup = RecordLookup { tenant, query };
+        if self.usable_replica().is_some() {
+            // A signature that is refused does not wait for the record.
+            let found = async { Ok(self.find(lookup, deadline).await) };
+            let ((), found) = tokio::try_join!(self.replays.use_up(verified, None), found)?;
+            return Ok(Some(found));
+        }
+        let entry = ReplayEntry::new(verified.caller(), verified.signature(), None);
+        if self.replays.is_known_replay(&entry) {
+            Admission::Replayed.check(verified)?;
+        }
+        let sent = self.primary.send(Some(entry), lookup, deadline).await;
+        let result = sent.map_err(|_| Refusal::ReplayStoreUnavailable)?;
+        result.admission.ok_or(Refusal::ReplayStoreUnavailable)?.check(verified)?;
+        Ok(Some(found(result.found)))
     }
 
     /// Looks records up, on the replica if it may be used. What fails there is repeated on the primary: a replica may also cancel a
@@ -110,7 +124,6 @@ impl RecordReader {
         if let Some(replica) = self.usable_replica() {
             let error = match find_on(replica, lookup.clone(), deadline).await {
                 Ok(rows) => return Ok(rows),
-                Err(ReadError::QueueFull) => return Err(ReadError::QueueFull),
                 Err(ReadError::TimedOut) => "no response in time".to_owned(),
                 Err(ReadError::Database(error)) => error.to_string(),
             };
@@ -119,15 +132,13 @@ impl RecordReader {
         find_on(&self.primary, lookup, deadline).await
     }
 
-    /// The rows of a read (D21c). 503 `overloaded` when too many reads wait, 503 `replay_store_unavailable` when the database is
-    /// unavailable, 500 when it refused the query.
+    /// The rows of a read (D21c). 503 `replay_store_unavailable` when the database is unavailable, 500 when it refused the query.
     pub(crate) fn rows(&self, found: ReadResult) -> Result<Vec<Row>, Refusal> {
         match found {
             Ok(rows) => {
                 self.outage.report_success();
                 Ok(rows)
             }
-            Err(ReadError::QueueFull) => Err(OverloadReason::Reads.refuse()),
             Err(ReadError::TimedOut) => Err(Refusal::ReplayStoreUnavailable),
             Err(ReadError::Database(error)) => Err(self.failed(&error)),
         }
@@ -148,7 +159,7 @@ impl RecordReader {
 }
 
 async fn find_on(server: &ServerReads, lookup: RecordLookup, deadline: Instant) -> ReadResult {
-    found(server.send(None, lookup, deadline).await?.rows)
+    found(server.send(None, lookup, deadline).await?.found)
 }
 
 fn found(rows: Option<LookupRows>) -> ReadResult {

@@ -13,13 +13,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Readiness: Postgres responds, accepts writes, and has the schema, and the API keys are loaded and current.
-pub(crate) const POSTGRES: &str = "postgres";
+pub(super) const POSTGRES: &str = "postgres";
 /// Readiness: replay entries can be written, and their next partitions can be created.
-pub(crate) const REPLAY_STORE: &str = "replay_store";
+pub(super) const REPLAY_STORE: &str = "replay_store";
 /// Readiness: the master key matches the database's canary.
-pub(crate) const MASTER_KEY: &str = "master_key";
+pub(super) const MASTER_KEY: &str = "master_key";
 /// Readiness: batches and records writes can be published.
-pub(crate) const BROKER: &str = "broker";
+pub(super) const BROKER: &str = "broker";
 
 /// How often gauges and readiness are updated.
 const EVERY: Duration = Duration::from_millis(500);
@@ -35,7 +35,7 @@ const ARENA_BLOCK: usize = 1 << 20;
 ///
 /// mimalloc returns free memory only when a block is next freed to an arena. Without this task an idle ingest would keep
 /// the memory of a burst of large bodies until the next burst. The block is never touched, so it uses no memory.
-pub(crate) async fn return_freed_memory() {
+pub(super) async fn return_freed_memory() {
     let mut ticks = ticks(RETURN_EVERY);
     loop {
         ticks.tick().await;
@@ -44,7 +44,7 @@ pub(crate) async fn return_freed_memory() {
 }
 
 /// Sets the pools' gauges, until the program ends.
-pub(crate) async fn observe_pools(pools: Vec<Database>) {
+pub(super) async fn observe_pools(pools: Vec<Database>) {
     let mut ticks = ticks(EVERY);
     loop {
         ticks.tick().await;
@@ -53,7 +53,7 @@ pub(crate) async fn observe_pools(pools: Vec<Database>) {
 }
 
 /// Updates readiness, until the program ends.
-pub(crate) async fn watch_readiness(
+pub(super) async fn watch_readiness(
     db: Database,
     masters: MasterKeys,
     keys: Arc<Keys>,

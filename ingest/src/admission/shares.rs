@@ -1,22 +1,19 @@
 //! Decides which requests are admitted to a backlog, and counts them. Pure.
+//!
+//! A tenant may hold the limit, divided by the number of tenants with waiting work: alone it may use everything, and as soon as
+//! another one asks, each has its part. What the first one holds beyond its part by then waits in addition to the limit until it is
+//! applied. A tenant with nothing waiting is always admitted with one event, and with any request while less than the limit
+//! waits: a full batch may be more than its part.
 
 use super::rate::{Point, Rate};
-use super::units::{BATCH_UNITS_MAX, EVENT_UNITS_MAX};
-use crate::overload::OverloadReason;
+use super::units::EVENT_UNITS_MAX;
 use common::model::TenantId;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The reserve for tenants with little waiting, as a part of the limit. It is in addition to the limit, so that it is
-/// available also when more than the limit waits because the worker has slowed down.
-const RESERVE_FACTOR: f64 = 0.5;
 /// While at most so many tenants have waiting work, a tenant that has none is always admitted with one event.
 const GUARANTEED_TENANTS: usize = 1_000;
-/// Maximum number of backlog units that a single tenant may hold, as a part of the first limit: the estimate of the rate may be too high when its
-/// requests become more expensive. It does not grow with the limit: a worker that is
-/// three times as fast as assumed applies it in a sixth of the target.
-const TENANT_MAX_FACTOR: f64 = 0.5;
 /// The longest time for which the share of a request without a reply is kept.
 const UNREPLIED_HOLD_MAX: Duration = Duration::from_secs(60);
 /// The longest `Retry-After`, in seconds.
@@ -31,24 +28,16 @@ pub(super) struct CountedRequest {
     /// In the order in which requests were admitted.
     pub(super) number: u64,
     pub(super) units: u64,
-    is_reserved: bool,
-}
-
-/// Why a request is refused, and for how long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BacklogFull {
-    pub(super) bound: OverloadReason,
-    /// Seconds after which a retry may be admitted.
-    pub(super) retry_after: u32,
 }
 
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) rate: Rate,
-    tenant_max: f64,
+    /// The limit at first. A tenant's part is of no more than this: the estimate of the rate may be too high when its requests
+    /// become more expensive. A worker that is faster than assumed applies it before the target.
+    first_limit: f64,
+    /// All units that wait.
     total: u64,
-    /// Units of requests that were admitted to the reserve; not in `total`.
-    reserved: u64,
     /// Units that wait, by tenant; without entries for tenants that have none.
     tenants: HashMap<TenantId, u64>,
     /// The requests that wait for a reply, by number.
@@ -65,9 +54,8 @@ impl State {
     pub(super) fn new(rate: Rate) -> Self {
         Self {
             rate,
-            tenant_max: rate.limit() * TENANT_MAX_FACTOR,
+            first_limit: rate.limit(),
             total: 0,
-            reserved: 0,
             tenants: HashMap::new(),
             waiting: BTreeMap::new(),
             next: 0,
@@ -76,62 +64,46 @@ impl State {
         }
     }
 
+    /// Admits a request, or returns the seconds after which it may be admitted.
     pub(super) fn admit(
         &mut self,
         tenant: TenantId,
         units: u64,
         now: Instant,
-    ) -> Result<CountedRequest, BacklogFull> {
+    ) -> Result<CountedRequest, u32> {
         let begun = self.rate.begin(now);
         if let Some(oldest) = self.oldest() {
             self.rate.lower(now, oldest);
         }
         let own = self.waiting_of(tenant);
         let active = self.tenants.len() + usize::from(own == 0);
-        let is_reserved = match self.decide(own, units, active) {
-            Ok(is_reserved) => is_reserved,
-            Err(bound) => {
-                if self.refused.len() < PRESSURES_MAX || self.refused.contains_key(&tenant) {
-                    *self.refused.entry(tenant).or_insert(0) += 1;
-                }
-                return Err(BacklogFull { bound, retry_after: self.retry_after(own, units, active) });
+        if !self.has_room(own, units, active) {
+            if self.refused.len() < PRESSURES_MAX || self.refused.contains_key(&tenant) {
+                *self.refused.entry(tenant).or_insert(0) += 1;
             }
-        };
-        *if is_reserved { &mut self.reserved } else { &mut self.total } += units;
+            return Err(self.retry_after(own, units, active));
+        }
+        self.total += units;
         *self.tenants.entry(tenant).or_insert(0) += units;
         self.next += 1;
         self.waiting.insert(self.next, begun);
-        Ok(CountedRequest { tenant, number: self.next, units, is_reserved })
+        Ok(CountedRequest { tenant, number: self.next, units })
     }
 
-    /// Seconds after which a request of `units` that is refused now may be admitted: when the tenant's waiting work is applied
-    /// beside that of `active` tenants, and the backlog is below the limit.
-    fn retry_after(&self, own: u64, units: u64, active: usize) -> u32 {
-        let excess = (self.units() + units) as f64 - self.rate.limit();
-        let to_apply = (own.max(1) as f64 * active as f64).max(excess);
-        ((to_apply / self.rate.per_second()).ceil() as u32).clamp(1, RETRY_AFTER_MAX)
-    }
-
-    /// Whether a tenant with `own` units waiting is admitted with `units` more, and if so, whether to the reserve. `active`
-    /// tenants have something waiting, this one included.
-    fn decide(&self, own: u64, units: u64, active: usize) -> Result<bool, OverloadReason> {
+    /// Whether a tenant with `own` units waiting is admitted with `units` more. `active` tenants have something waiting, this one
+    /// included.
+    fn has_room(&self, own: u64, units: u64, active: usize) -> bool {
         let limit = self.rate.limit();
-        let shares = (active + 1) as f64;
-        if own > 0 && (own + units) as f64 > (limit / shares).min(self.tenant_max) {
-            return Err(OverloadReason::BacklogShare);
-        }
-        // A tenant with nothing waiting may exceed the limit by a batch: where the limit is small, a batch would otherwise
-        // never be admitted beside the small requests of others.
-        let beyond = if own == 0 { BATCH_UNITS_MAX } else { 0 };
-        let counted = units.saturating_sub(beyond).max(1);
-        if self.total == 0 || (self.total + counted) as f64 <= limit {
-            return Ok(false);
-        }
-        let reserve = limit * RESERVE_FACTOR;
-        let is_in_reserve =
-            (own + units) as f64 <= reserve / shares && (self.reserved + units) as f64 <= reserve;
-        let is_guaranteed = own == 0 && units <= EVENT_UNITS_MAX && active <= GUARANTEED_TENANTS;
-        if is_in_reserve || is_guaranteed { Ok(true) } else { Err(OverloadReason::Backlog) }
+        let is_guaranteed = units <= EVENT_UNITS_MAX && active <= GUARANTEED_TENANTS;
+        (own + units) as f64 * active as f64 <= limit.min(self.first_limit)
+            || own == 0 && (is_guaranteed || (self.total as f64) < limit)
+    }
+
+    /// Seconds after which a request of `units` that is refused now may be admitted: when what the tenant has waiting beyond its
+    /// part is applied beside the work of `active` tenants, and the backlog is below the limit.
+    fn retry_after(&self, own: u64, units: u64, active: usize) -> u32 {
+        let to_apply = ((own + units) as f64 * active as f64).max(self.total as f64) - self.rate.limit();
+        ((to_apply / self.rate.per_second()).ceil() as u32).clamp(1, RETRY_AFTER_MAX)
     }
 
     pub(super) fn replied(&mut self, admitted: &CountedRequest, now: Instant) {
@@ -146,7 +118,7 @@ impl State {
 
     pub(super) fn release(&mut self, admitted: &CountedRequest) {
         self.waiting.remove(&admitted.number);
-        *if admitted.is_reserved { &mut self.reserved } else { &mut self.total } -= admitted.units;
+        self.total -= admitted.units;
         if let Some(waiting) = self.tenants.get_mut(&admitted.tenant) {
             *waiting -= admitted.units;
             if *waiting == 0 {
@@ -179,7 +151,7 @@ impl State {
 
     /// All units of the backlog.
     pub(super) const fn units(&self) -> u64 {
-        self.total + self.reserved
+        self.total
     }
 
     pub(super) fn waiting_of(&self, tenant: TenantId) -> u64 {
@@ -224,39 +196,21 @@ mod tests {
     }
 
     #[test]
-    fn a_tenant_alone_may_hold_half_and_two_a_third_each_and_the_rest_is_for_the_next() {
+    fn a_tenant_alone_has_everything_and_each_its_part_as_soon_as_another_asks() {
         let (mut state, now) = state();
         let first = take(&mut state, 1, 10, now);
-        assert_eq!(first.len(), 30);
+        assert_eq!(first.len(), 60);
         let second = take(&mut state, 2, 10, now);
-        assert_eq!(second.len(), 20);
-        assert_eq!(take(&mut state, 1, 10, now).len(), 0, "it holds more than its share by now");
+        assert_eq!(second.len(), 30);
+        assert_eq!(take(&mut state, 1, 10, now).len(), 0, "it holds more than its part by now");
         release(&mut state, &first);
         let again = take(&mut state, 1, 10, now);
-        assert_eq!(again.len(), 20);
-        release(&mut state, &second);
-        release(&mut state, &again);
+        assert_eq!(again.len(), 30);
+        let third = take(&mut state, 3, 10, now);
+        assert_eq!(third.len(), 20);
+        [second, again, third].iter().for_each(|shares| release(&mut state, shares));
         assert!(state.tenants.is_empty() && state.waiting.is_empty());
         assert_eq!(state.units(), 0);
-    }
-
-    #[test]
-    fn the_reserve_is_divided_among_the_tenants_that_have_something_waiting() {
-        let (mut state, now) = state();
-        assert!(state.admit(tenant(1), 600, now).is_ok());
-        let quiet = take(&mut state, 2, 25, now);
-        assert_eq!(quiet.len(), 4, "a third of 300");
-        assert!(quiet.iter().all(|share| share.is_reserved));
-        assert_eq!(take(&mut state, 3, 25, now).len(), 3, "a quarter of 300");
-        for of in 4..=58 {
-            state.admit(tenant(of), 1, now).expect("one unit");
-        }
-        let units = 300 / 60;
-        assert_eq!(
-            state.admit(tenant(59), units + 1, now).map_err(|full| full.bound),
-            Err(OverloadReason::Backlog)
-        );
-        assert!(state.admit(tenant(59), units, now).is_ok(), "a sixtieth of 300");
     }
 
     #[test]
@@ -264,16 +218,13 @@ mod tests {
         let (mut state, now) = state();
         for of in 1..GUARANTEED_TENANTS as u128 {
             take(&mut state, of, 1, now);
-            take(&mut state, of, 10, now);
         }
-        assert!(state.total >= 600 && state.reserved >= 300, "{}, {}", state.total, state.reserved);
         assert!(state.admit(tenant(5_000), EVENT_UNITS_MAX + 1, now).is_err(), "more than one event");
         let quiet = state.admit(tenant(5_000), EVENT_UNITS_MAX, now);
         assert!(quiet.is_ok(), "{quiet:?}");
         assert!(state.admit(tenant(5_000), 1, now).is_err(), "it has one waiting");
         assert!(state.admit(tenant(5_001), 1, now).is_err(), "there are a thousand");
-        let most = 600 + BATCH_UNITS_MAX + 300 + GUARANTEED_TENANTS as u64;
-        assert!(state.units() <= most, "{}", state.units());
+        assert!(state.units() <= 8 * 600, "{} wait, although all of them burst at once", state.units());
     }
 
     #[test]
@@ -287,32 +238,23 @@ mod tests {
     }
 
     #[test]
-    fn a_tenant_holds_no_more_than_half_of_the_first_limit_whatever_the_rate_is() {
+    fn a_tenant_holds_no_more_than_the_first_limit_whatever_the_rate_is() {
         let (mut state, now) = state();
         state.rate = Rate::new(50_000.0, TARGET, now);
-        assert_eq!(take(&mut state, 1, 10, now).len(), 30);
+        assert_eq!(take(&mut state, 1, 10, now).len(), 60);
     }
 
     #[test]
-    fn retry_after_covers_the_waiting_work_of_the_tenant() {
+    fn retry_after_covers_the_waiting_work_of_the_tenant_and_the_whole_backlog() {
         let (mut state, now) = state();
         state.rate = Rate::new(100.0, TARGET, now);
         assert!(state.admit(tenant(1), 1_000, now).is_ok());
-        let full = state.admit(tenant(1), 1, now);
-        assert_eq!(full, Err(BacklogFull { bound: OverloadReason::BacklogShare, retry_after: 10 }));
-    }
-
-    #[test]
-    fn retry_after_covers_the_whole_backlog() {
-        let (mut state, now) = state();
-        state.rate = Rate::new(100.0, TARGET, now);
-        assert!(state.admit(tenant(1), 1_000, now).is_ok());
-        // 60 units may wait, so 1,040 have to be applied before 100 more fit.
-        let full = state.admit(tenant(2), 100, now);
-        assert_eq!(full, Err(BacklogFull { bound: OverloadReason::Backlog, retry_after: 11 }));
+        // 60 units may wait, so 941 have to be applied.
+        assert_eq!(state.admit(tenant(1), 1, now), Err(10));
+        assert_eq!(state.admit(tenant(2), 100, now), Err(10));
+        assert_eq!(state.admit(tenant(2), 700, now), Err(14), "beside those of the other tenant");
         state.rate = Rate::new(10.0, TARGET, now);
-        let full = state.admit(tenant(2), 100, now);
-        assert_eq!(full, Err(BacklogFull { bound: OverloadReason::Backlog, retry_after: RETRY_AFTER_MAX }));
+        assert_eq!(state.admit(tenant(2), 100, now), Err(RETRY_AFTER_MAX));
     }
 
     #[test]
@@ -345,7 +287,7 @@ mod tests {
         release(&mut state, &held);
         let alone = state.admit(tenant(1), 1_000, now).expect("an empty backlog admits any request");
         release(&mut state, &[alone]);
-        assert_eq!(take(&mut state, 1, 1, now).len(), 30, "half of the lowest limit");
+        assert_eq!(take(&mut state, 1, 1, now).len(), 60, "the lowest limit");
     }
 
     #[test]

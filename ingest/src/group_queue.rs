@@ -5,16 +5,14 @@
 //! connections as possible are in use. It releases the receiver when a group takes longer than `overtake_after`, so that a
 //! group that waits for a disk or a lock does not delay those behind it.
 
-mod receive_group;
-
 use common::critical_task;
-use receive_group::receive_group;
 use std::mem;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Mutex, mpsc};
+use tokio::task::yield_now;
 use tokio::time::timeout;
 
 pub(crate) trait GroupHandler<T>: Send + Sync + 'static {
@@ -79,6 +77,23 @@ async fn run_groups<T: Send>(
             receiver = waiting.lock().await;
         }
     }
+}
+
+/// Waits for the first request, then takes all that wait, up to `most`. False when the queue has ended.
+///
+/// Yields once before taking the rest, so that requests that have arrived already can join. When nothing else is ready to
+/// run, this costs nothing, so a lone request continues at once.
+async fn receive_group<T>(queue: &mut mpsc::Receiver<T>, group: &mut Vec<T>, most: usize) -> bool {
+    if queue.recv_many(group, most).await == 0 {
+        return false;
+    }
+    yield_now().await;
+    while group.len() < most
+        && let Ok(more) = queue.try_recv()
+    {
+        group.push(more);
+    }
+    true
 }
 
 #[cfg(test)]
@@ -160,5 +175,17 @@ mod tests {
         assert_none_begins(&mut groups).await;
         drop(held.pop());
         assert_eq!(next(&mut groups).await.0, [2]);
+    }
+
+    #[tokio::test]
+    async fn ready_requests_join_the_first_without_waiting() {
+        let (sender, mut queue) = mpsc::channel(10);
+        let second = sender.clone();
+        sender.try_send(1).unwrap();
+        // Has not run yet when the first is taken.
+        tokio::spawn(async move { second.try_send(2) });
+        let mut group = Vec::new();
+        assert!(receive_group(&mut queue, &mut group, 10).await);
+        assert_eq!(group, [1, 2]);
     }
 }

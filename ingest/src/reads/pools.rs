@@ -1,18 +1,9 @@
 //! The connections of records reads. One is reserved for each kind of record: while a table is locked, the reads that wait
 //! for it can use up all connections except those that are reserved for reads of other tables.
 
+use crate::store::connections::ConnectionSource;
 use crate::store::records::RecordKind;
-use common::db::{Client, Database, TxError};
-use futures_util::future::select;
-use std::pin::pin;
-
-/// Where a statement gets its connection.
-#[derive(Clone, Debug)]
-pub(crate) struct ConnectionSource {
-    pool: Database,
-    /// Used while all connections of `pool` are in use.
-    overflow: Option<Database>,
-}
+use common::db::Database;
 
 /// The pools of all reads. They have one name, so their metrics are sums.
 #[derive(Debug)]
@@ -47,30 +38,6 @@ impl ReadPools {
     /// All pools, for their metrics.
     pub(crate) fn all(&self) -> &[Database] {
         &self.pools
-    }
-}
-
-impl From<Database> for ConnectionSource {
-    fn from(pool: Database) -> Self {
-        Self { pool, overflow: None }
-    }
-}
-
-impl ConnectionSource {
-    /// The first connection that is free.
-    pub(crate) async fn client(&self) -> Result<Client, TxError> {
-        let Some(overflow) = &self.overflow else { return self.pool.client().await };
-        for pool in [&self.pool, overflow] {
-            if let Some(client) = pool.free_client().await? {
-                return Ok(client);
-            }
-        }
-        select(pin!(self.pool.client()), pin!(overflow.client())).await.factor_first().0
-    }
-
-    /// Maximum number of connections at once.
-    pub(crate) fn max_size(&self) -> usize {
-        self.pool.max_size() + self.overflow.as_ref().map_or(0, Database::max_size)
     }
 }
 

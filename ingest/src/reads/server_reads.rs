@@ -1,21 +1,27 @@
 //! Reads of records on one server.
 //!
 //! Reads of one kind of record by id, and of feeds, that arrive together share a round trip, see [`crate::group_queue`]; a look-up by
-//! anything else has a round trip of its own. Each kind has a queue of its own, and a connection that is reserved for it, see [`crate::read_pools`].
+//! anything else has a round trip of its own. Each kind has a queue of its own, and a connection that is reserved for it, see [`super::pools`].
 
 use super::ReadError;
+use super::pools::ReadPools;
 use crate::group_queue::{GroupHandler, GroupQueue, GroupQueueSettings};
-use crate::read_pools::ReadPools;
 use crate::replay::ReplayStore;
-use crate::replay::round_trips::{StoreRequest, StoreResult, StoreRoundTrips, await_result};
-use crate::store::records::{RecordKind, RecordLookup};
+use crate::replay::round_trips::{
+    Lookup, LookupResult, StoreRequest, StoreResult, StoreRoundTrips, await_result,
+};
+use crate::store::records::{self, RecordKind, RecordLookup};
 use crate::store::replay_entries::ReplayEntry;
+use common::db::Client;
 use common::metrics::RECORD_READS;
 use common::outage::Outage;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use metrics::Counter;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
+use tokio_postgres::Row;
 
 /// Reads of one kind that may wait. With the default settings fewer are ever under way.
 const QUEUE: usize = 4_096;
@@ -23,6 +29,18 @@ const QUEUE: usize = 4_096;
 const GROUP: usize = 64;
 /// How long a group may take before the next one begins beside it. A statement takes some tenths of a millisecond.
 const OVERTAKE_AFTER: Duration = Duration::from_millis(2);
+
+impl Lookup for RecordLookup {
+    type Found = Vec<Row>;
+
+    fn find<'a>(
+        client: &'a Client,
+        lookups: &'a [&'a Self],
+        deadline: Instant,
+    ) -> BoxFuture<'a, Vec<LookupResult<Self>>> {
+        records::find(client, lookups, deadline).boxed()
+    }
+}
 
 /// The reads of records on one server.
 #[derive(Debug)]
@@ -37,7 +55,7 @@ pub(super) struct ServerReads {
 /// The reads of one kind of record.
 #[derive(Debug)]
 struct ReadsOfKind {
-    queue: GroupQueue<StoreRequest>,
+    queue: GroupQueue<StoreRequest<RecordLookup>>,
     round_trips: StoreRoundTrips,
 }
 
@@ -67,14 +85,14 @@ impl ServerReads {
         entry: Option<ReplayEntry>,
         lookup: RecordLookup,
         deadline: Instant,
-    ) -> Result<StoreResult, ReadError> {
+    ) -> Result<StoreResult<RecordLookup>, ReadError> {
         self.reads.increment(1);
         let ReadsOfKind { queue, round_trips } = &self.kinds[lookup.query.kind() as usize];
         let is_shared = lookup.query.is_shared();
         let (request, receiver) = StoreRequest::new(entry, Some(lookup));
         let reply = await_result(receiver, deadline.min(Instant::now() + self.within));
         if is_shared {
-            queue.push(request).map_err(|_| ReadError::QueueFull)?;
+            queue.push(request).map_err(|_| ReadError::TimedOut)?;
             return reply.await.map_err(|_| ReadError::TimedOut);
         }
         // On its own, so that a slow look-up delays no other.
@@ -104,7 +122,6 @@ mod tests {
     use crate::store::records::RecordQuery;
     use crate::store::{self, unused_database};
     use common::model::{ClientId, LeadId, TenantId};
-    use futures_util::FutureExt;
     use uuid::Uuid;
 
     #[tokio::test]
@@ -123,7 +140,7 @@ mod tests {
         let client = || RecordQuery::Client(ClientId(Uuid::nil()));
         let waiting = (0..=QUEUE).take_while(|_| find(client()).is_none()).count();
         assert_eq!(waiting, QUEUE);
-        assert!(matches!(find(client()), Some(Err(ReadError::QueueFull))));
+        assert!(matches!(find(client()), Some(Err(ReadError::TimedOut))));
         assert!(find(RecordQuery::Lead(LeadId(Uuid::nil()))).is_none());
         assert!(find(RecordQuery::Trip(LeadId(Uuid::nil()))).is_none());
     }

@@ -1,0 +1,64 @@
+//! The work of a request, in backlog units, here called units.
+
+use common::event::{Envelope, InboundType};
+
+/// Bytes of a unit.
+const UNIT_BYTES: usize = 4 * 1024;
+/// Maximum number of units of one event.
+pub(super) const EVENT_UNITS_MAX: u64 = 3;
+
+/// Units of an event of that type: the cost for worker and database relative to a contact event
+/// (`make bench ARGS=fairness`).
+const fn event_units(event_type: InboundType) -> u64 {
+    use InboundType as T;
+    match event_type {
+        T::EnquirySubmitted
+        | T::DiscoveryUpserted
+        | T::BookingStarted
+        | T::BookingAbandoned
+        | T::BookingCompleted
+        | T::BookingCreditApplied => EVENT_UNITS_MAX,
+        T::ContactIdentified
+        | T::ContactUpdated
+        | T::TripPlanningStarted
+        | T::TripDraftUpdated
+        | T::QuoteRequested
+        | T::EmployeeCreditUpdated => 1,
+    }
+}
+
+/// Units of a batch of these events, whose body has so many bytes.
+pub(crate) fn batch_units(events: &[Envelope<'_>], bytes: usize) -> u64 {
+    units(events.iter().map(|event| event_units(event.event_type)).sum(), bytes)
+}
+
+/// Units of a records write, whose body has so many bytes.
+pub(crate) fn write_units(bytes: usize) -> u64 {
+    units(1, bytes)
+}
+
+/// The larger of the work and the size.
+fn units(work: u64, bytes: usize) -> u64 {
+    work.max(bytes.div_ceil(UNIT_BYTES) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::event::parse_batch;
+
+    #[test]
+    fn a_batch_counts_by_the_types_of_its_events_or_by_its_bytes() {
+        let event = |event_type: &str| {
+            format!(
+                r#"{{"eventId":"e-{event_type}","specVersion":"1.0","eventType":"{event_type}","tenant":"acme","origin":"site","occurredAt":"2026-05-01T10:00:00Z","actor":{{"type":"contact","email":"a@b.example"}}}}"#
+            )
+        };
+        let body =
+            format!(r#"{{"events":[{},{}]}}"#, event("contact.identified"), event("enquiry.submitted"));
+        let events = parse_batch(body.as_bytes(), "acme").unwrap();
+        assert_eq!(batch_units(&events, body.len()), 4);
+        assert_eq!(batch_units(&events, 5 * UNIT_BYTES + 1), 6);
+        assert_eq!((write_units(0), write_units(3 * UNIT_BYTES)), (1, 3));
+    }
+}
