@@ -48,6 +48,10 @@ pub(crate) enum Refusal {
     Internal,
 }
 
+/// The code of a refusal, as an extension of its response if that has a status from 500 on.
+#[derive(Clone, Debug)]
+pub(crate) struct FailureCode(pub(crate) String);
+
 /// A row of the table.
 pub(crate) struct RefusalRow {
     pub(crate) status: StatusCode,
@@ -155,6 +159,10 @@ impl warp::Reply for Refusal {
         }
         let row = self.row();
         let mut response = response::json(row.status, row.body.to_string());
+        if row.status.is_server_error() {
+            let code = row.body["code"].as_str().unwrap_or_default().to_owned();
+            response.extensions_mut().insert(FailureCode(code));
+        }
         let headers = response.headers_mut();
         if let Some(seconds) = row.retry_after {
             headers.insert(RETRY_AFTER, seconds.into());

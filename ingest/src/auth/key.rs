@@ -5,12 +5,13 @@ use super::key_uses::NotedMinutes;
 use chrono::{DateTime, Utc};
 use common::caller::Caller;
 use common::sealed::Secret;
+use std::sync::Arc;
 
 /// An API key with its tenant. The secrets are redacted in `Debug`.
 #[derive(Debug)]
 pub(crate) struct ApiKey {
     /// The tenant, scopes and origin of requests with this key.
-    pub(crate) caller: Caller,
+    pub(crate) caller: Arc<Caller>,
     /// The secret of its signatures.
     pub(crate) secret: Secret,
     /// Counts the secrets that the key has had, from 1 on.
@@ -80,7 +81,7 @@ impl ApiKey {
             origin: None,
         };
         Self {
-            caller,
+            caller: Arc::new(caller),
             secret: Secret::new("s3cret".to_owned()),
             secret_number: 1,
             old_secret: None,

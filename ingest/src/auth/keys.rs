@@ -143,7 +143,7 @@ impl Keys {
             origin: row.origin,
         };
         Ok(ApiKey {
-            caller,
+            caller: Arc::new(caller),
             secret,
             secret_number: row.secret_number,
             old_secret: old_secret.map(open_old).transpose()?,

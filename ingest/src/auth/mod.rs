@@ -17,6 +17,7 @@ pub(crate) use key_watch::watch_keys;
 pub(crate) use keys::Keys;
 
 use crate::http::RequestHead;
+use crate::refusal::Refusal;
 use bytes::Bytes;
 use common::caller::Caller;
 use common::clock;
@@ -99,6 +100,7 @@ impl Auth {
         };
         let (key, secret) = checked.map_err(|(failure, exists)| failed(failure, exists))?;
         self.uses.note(&key, secret, now);
+        drop(head.caller.set(Arc::clone(&key.caller)));
         checks::check_use(&key.caller, tenant, scope).map_err(|failure| failed(failure, true))?;
         Ok(Verified { key, signature, deadline })
     }

@@ -10,9 +10,11 @@ pub(crate) mod query;
 pub(crate) mod route;
 mod violation;
 
+use common::caller::Caller;
 use common::http::{BodySource, RequestOrigin};
 use common::trace::RequestContext;
 use hyper::{HeaderMap, Method, Uri};
+use std::sync::{Arc, OnceLock};
 
 /// Method, target and headers, untouched: signatures cover them byte by byte.
 ///
@@ -27,6 +29,8 @@ pub(crate) struct RequestHead {
     pub(crate) request_context: RequestContext,
     /// The peer and its connection.
     pub(crate) origin: RequestOrigin,
+    /// The caller, once its signature is verified.
+    pub(crate) caller: OnceLock<Arc<Caller>>,
 }
 
 impl RequestHead {

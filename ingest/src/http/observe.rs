@@ -8,7 +8,7 @@ use crate::http::metrics::RequestLabels;
 use crate::http::route::Route;
 use crate::http::violation::HttpViolation;
 use crate::overload::OverloadReason;
-use crate::refusal::Refusal;
+use crate::refusal::{FailureCode, Refusal};
 use common::clock;
 use common::http::{RequestOrigin, discard};
 use common::limited;
@@ -23,7 +23,7 @@ use hyper::{HeaderMap, Request, StatusCode};
 use std::convert::Infallible;
 use std::mem;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tracing::Instrument;
 use uuid::fmt::Hyphenated;
@@ -81,7 +81,7 @@ where
     let mut response = handled.unwrap_or_else(|_| Ok(Refusal::Internal.into_response()))?;
     response.headers_mut().insert(REQUEST_ID, HeaderValue::from_str(id).expect("digits and hyphens"));
     let labels = labels.at(response.extensions().get::<RouteLabel>().map(|label| label.0));
-    span.in_scope(|| record_response(labels, response.status(), begun));
+    span.in_scope(|| record_response(labels, &head, &response, begun));
     set_span_attributes(&mut traced, id, labels, response.status());
     Ok(response)
 }
@@ -131,19 +131,35 @@ fn take_head(
         headers: mem::take(request.headers_mut()),
         request_context,
         origin,
+        caller: OnceLock::new(),
     });
     request.extensions_mut().insert(Arc::clone(&head));
     (request, head)
 }
 
-fn record_response(labels: RequestLabels, status: StatusCode, begun: Instant) {
-    let took = begun.elapsed();
+fn record_response(labels: RequestLabels, head: &RequestHead, response: &Response, begun: Instant) {
+    let (status, took) = (response.status(), begun.elapsed());
     labels.count(status, took);
     let (route, method) = (labels.route(), labels.method());
     let (status, micros) = (status.as_u16(), took.as_micros() as u64);
     if status < 500 {
         tracing::debug!(route, method, status, micros, "request completed");
     } else {
-        limited!(FAILED[usize::from(status)], warn, route, method, status, micros, "request failed");
+        let code = response.extensions().get().map(|FailureCode(code)| code.as_str());
+        let caller = head.caller.get();
+        let (tenant, key) =
+            (caller.map(|caller| caller.tenant.as_str()), caller.map(|caller| caller.key.as_str()));
+        limited!(
+            FAILED[usize::from(status)],
+            warn,
+            route,
+            method,
+            status,
+            code,
+            tenant,
+            key,
+            micros,
+            "request failed"
+        );
     }
 }

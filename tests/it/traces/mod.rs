@@ -238,6 +238,9 @@ async fn a_warning_names_its_request_even_at_log_level_warn_and_so_does_the_mess
     assert_eq!(response.status, 503, "{response:?}");
     let expected = (TRACE.to_owned(), Some(request_id(&response).to_string()));
     assert_eq!(trace_and_request(&world.ingests[0], "request failed").await, expected);
+    let line = &lines_with(&world.ingests[0], "request failed", 1).await[0];
+    let named = (&line["code"], &line["tenant"], &line["key"]);
+    assert_eq!(named, (&json!("processing_timeout"), &json!("acme"), &json!(world.key.prefix)), "{line}");
     let message = waiting(&world, "events").await;
     let header = message.header("traceparent").expect("a header");
     assert_eq!(trace_of(&header), TRACE);
