@@ -232,8 +232,8 @@ mod tests {
         let (mut state, now) = state();
         state.rate = Rate::new(20.0, TARGET, now);
         assert!(state.admit(tenant(1), 1, now).is_ok());
-        assert!(state.admit(tenant(2), BATCH_UNITS_MAX, now).is_ok());
-        assert!(state.admit(tenant(3), BATCH_UNITS_MAX, now).is_err(), "the limit is exceeded");
+        assert!(state.admit(tenant(2), 100 * EVENT_UNITS_MAX, now).is_ok());
+        assert!(state.admit(tenant(3), 100 * EVENT_UNITS_MAX, now).is_err(), "the limit is exceeded");
         assert!(state.admit(tenant(3), 1, now).is_ok());
     }
 

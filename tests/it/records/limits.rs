@@ -2,7 +2,7 @@
 
 use super::{
     client_route, data, every_read, every_write, get, lead_route, new_client, new_lead, patch, post,
-    post_request, record, records_target, trip_route, writes_used,
+    post_request, record, trip_route, writes_used,
 };
 use futures_util::future::join_all;
 use serde_json::json;
