@@ -161,6 +161,7 @@ pub fn broker_permissions(user_prefix: &str, queue_prefix: &str) -> Vec<BrokerPe
 
 #[cfg(test)]
 mod tests {
+    use super::*;
 
     #[test]
     fn a_prefix_needs_no_quotes() {
