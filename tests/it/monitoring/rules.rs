@@ -58,7 +58,7 @@ async fn every_alert_is_tested_firing_and_not_firing_and_links_its_runbook_secti
         let annotation = |name: &str| rule["annotations"][name].as_str().unwrap_or_default();
         assert!(runbook.contains(&format!("\n### {name}\n")), "{name} has a section");
         let link = format!(
-            r#"{{{{ or $externalLabels.connect_runbook "ops/RUNBOOK.md" }}}}#{}"#,
+            r#"{{{{ or $externalLabels.runbook_url "ops/RUNBOOK.md" }}}}#{}"#,
             name.to_lowercase()
         );
         assert_eq!(annotation("runbook"), link);
