@@ -95,11 +95,13 @@ pub(crate) fn page_refreshing(
 fn body(context: &Context<'_>, title: &str, content: &Markup) -> Markup {
     html! {
         (navigation(context))
-        main #content {
+        main {
             (breadcrumbs(context))
-            h1 { bdi { (title) } }
-            (notice(context))
-            (content)
+            div #content {
+                h1 { bdi { (title) } }
+                (notice(context))
+                (content)
+            }
         }
     }
 }
