@@ -101,8 +101,11 @@ async fn without_a_broker_deliveries_retries_replays_and_tests_go_on_and_notices
     assert_eq!(outbound.world.database.count(waiting).await, 2);
     outbound.until_metric("connect_broker_connected", &[], 0.0).await;
     outbound.world.proxies().broker.restore();
-    outbound.world.until_depth("webhooks.dead", 2).await;
     outbound.world.database.until_count(waiting, 0).await;
+    let told = outbound.world.connectctl.list(&["queue", "show", "webhooks", "--dead"]).await;
+    for one in outbound.deliveries(&dead).await.iter().filter(|one| one["state"] == "dead") {
+        assert!(told.iter().any(|notice| notice["deliveryId"] == one["id"]), "{one} is not in {told:?}");
+    }
 }
 
 #[tokio::test]
