@@ -111,7 +111,7 @@ impl ActionIntake {
                 let outcome = match until_done(&self.shutdown, find).await {
                     Some(Some(tenant)) => return Ok(tenant),
                     Some(None) => ActionOutcome::Refused(WriteRefusal::NotFound),
-                    None => return Err(MessageOutcome::PutOff),
+                    None => ActionOutcome::PutOff,
                 };
                 (action.action.name().as_str(), outcome)
             }
