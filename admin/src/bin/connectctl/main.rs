@@ -32,7 +32,6 @@ use arguments::{Arguments, Command, settings_help};
 use common::model::text;
 use context::Context;
 use output::Output;
-use std::io::stdout;
 use std::process::ExitCode;
 
 #[tokio::main(flavor = "current_thread")]
@@ -81,10 +80,11 @@ async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Pipeline(args) => views::pipeline(args, &open().await?).await,
         Command::Pressure(args) => views::pressure(args, &open().await?).await,
         Command::Usage(args) => views::usage(args, &open().await?).await,
-        Command::Settings => Output::new(json).print_text(&settings_help()),
+        Command::Settings => Output::new(json).print_help(&settings_help()),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Arguments::grouped(), "connectctl", &mut stdout());
-            Ok(())
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::grouped(), "connectctl", &mut script);
+            Output::new(json).print_help(&String::from_utf8_lossy(&script))
         }
     };
     done.map(|()| ExitCode::SUCCESS)

@@ -136,6 +136,11 @@ impl Output {
         print(text)
     }
 
+    /// Prints a text of many lines as it is, or as one JSON string.
+    pub(crate) fn print_help(self, text: &str) -> anyhow::Result<()> {
+        if self.json { self.print_json(&text) } else { print_raw(text) }
+    }
+
     /// Prints a part of a text as it is.
     pub(crate) fn print_part(self, part: &str) -> anyhow::Result<()> {
         print_raw(part)

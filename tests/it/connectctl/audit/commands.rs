@@ -16,9 +16,13 @@ async fn commands() -> BTreeSet<String> {
     while let Some(group) = groups.pop() {
         let words: Vec<&str> = group.split_whitespace().chain(["--help"]).collect();
         let help = connectctl.run(&words).await.output;
-        match help.split_once("\nCommands:\n") {
+        // The commands at the top are in groups.
+        let listed =
+            if group.is_empty() { help.split_once("\n\n") } else { help.split_once("\nCommands:\n") };
+        match listed {
             Some((_, rest)) => {
-                let lines = rest.lines().take_while(|line| !line.trim().is_empty());
+                let (rest, _) = rest.split_once("\nOptions:").unwrap_or((rest, ""));
+                let lines = rest.lines().filter(|line| !line.starts_with("Usage:"));
                 let lines =
                     lines.filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')));
                 let names = lines.filter_map(|line| line.split_whitespace().next());
@@ -249,6 +253,8 @@ async fn installation(audited: &mut Audited) {
 async fn views(audited: &mut Audited) {
     audited.reads("queue declare", &[]).await;
     audited.reads("roles", &[]).await;
+    audited.reads("settings", &[]).await;
+    audited.reads("completions", &["bash"]).await;
     let before = count(&audited.world.database).await;
     // It finds fault with the tests' servers, which are not durable, and exits with 1.
     audited.world.connectctl.run(&["doctor", "--json"]).await;
