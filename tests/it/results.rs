@@ -45,7 +45,7 @@ async fn a_result_has_only_the_fields_that_apply() {
     let opened = world.result(ana("enquiry.submitted")).await;
     assert_eq!(fields(&opened), ["clientId", "eventId", "leadId", "status", "tripId"]);
     let warned = world.result(ana("traveller.discovery_upserted").payload(json!({"essence": 5}))).await;
-    let expected = "clientId eventId leadId status travellerDiscovery tripId warnings";
+    let expected = "clientId eventId leadId status travellerDiscovery tripId warningDetails warnings";
     assert_eq!(fields(&warned).join(" "), expected);
 }
 
