@@ -1,13 +1,13 @@
 //! connect-ingest: authenticates and validates requests, publishes them to RabbitMQ, and responds.
 //!
-//! It never writes tenants' records, holds no state that another copy of it would need, and never changes a body between HTTP
-//! and the queue. It writes only replay entries (`replay_entries`), reports of refused tenants (`intake_pressure`), uses and counts
-//! of keys, and why requests were refused.
+//! It never writes tenants' records, holds no state that another copy of it would need, and never changes a body
+//! between HTTP and the queue. It writes only replay entries (`replay_entries`), reports of refused tenants
+//! (`intake_pressure`), uses and counts of keys, and why requests were refused.
 //!
-//! A request passes these modules in this order: `common::http` (connections), `http` (observability, violations of HTTP), the
-//! routes of `server`, and `handlers`, which lead it through [`auth`], `admission`, `replay`, and `publish` or `reads`, and have its
-//! refusal noted by `refused`. `server` starts them all. Of the others, none uses one that comes after it, and [`store`], which holds
-//! all SQL, uses none. Every refusal is a `refusal::Refusal`.
+//! A request passes these modules in this order: `common::http` (connections), `http` (observability, violations of
+//! HTTP), the routes of `server`, and `handlers`, which lead it through [`auth`], `admission`, `replay`, and `publish`
+//! or `reads`, and have its refusal noted by `refused`. `server` starts them all. Of the others, none uses one that
+//! comes after it, and [`store`], which holds all SQL, uses none. Every refusal is a `refusal::Refusal`.
 
 pub(crate) mod admission;
 pub mod auth;

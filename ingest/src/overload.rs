@@ -11,13 +11,13 @@ static COUNTERS: Handles<Counter, { OverloadReason::COUNT }> = Handles::new();
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumCount, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum OverloadReason {
-    /// A trusted proxy passes on as many requests of the address or network as these may have connections. Who connects directly
-    /// gets no response: the connection is closed.
+    /// A trusted proxy passes on as many requests of the address or network as these may have connections. Who connects
+    /// directly gets no response: the connection is closed.
     Connections,
     /// `CONNECT_BODY_BUDGET` bytes are allocated for bodies, or an address or network has used up its share of them.
     Body,
-    /// The tenant has used up its share of the work that may wait to be applied (`admission`), or of the requests that may wait at
-    /// the end of a feed.
+    /// The tenant has used up its share of the work that may wait to be applied (`admission`), or of the requests that
+    /// may wait at the end of a feed.
     Tenant,
     /// The broker is not connected, blocks publishers or is slow to confirm, or its queue is full or does not exist.
     Queue,

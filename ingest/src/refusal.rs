@@ -1,5 +1,5 @@
-//! The table of refusals: status, code, message and headers of every response that is not a success (specification: Errors;
-//! D4).
+//! The table of refusals: status, code, message and headers of every response that is not a success (specification:
+//! Errors; D4).
 
 use crate::response;
 use bytes::Bytes;
@@ -26,8 +26,8 @@ pub(crate) enum Refusal {
     RequestTimeout,
     /// The body is larger than `CONNECT_MAX_BODY`.
     PayloadTooLarge,
-    /// Postgres does not respond, or too many requests wait for it: keys and replays cannot be checked, or records not read.
-    /// Nothing was ingested, written or read.
+    /// Postgres does not respond, or too many requests wait for it: keys and replays cannot be checked, or records not
+    /// read. Nothing was ingested, written or read.
     ReplayStoreUnavailable,
     /// A gate is closed (`overload`). Nothing was ingested, written or read.
     Overloaded {

@@ -1,9 +1,10 @@
 //! The budget of memory for all bodies together.
 //!
-//! A caller may send its body slowly. So an address may have a quarter of the memory, or one body of the largest size if that is
-//! more. A network may have half of the memory, and half of what is left when more than half is taken, so that any number of
-//! networks leave some for the next one. While more than an eighth is left, a network may have at least one body of the largest
-//! size. If an eighth of the memory is less than such a body, this holds however little is left.
+//! A caller may send its body slowly. So an address may have a quarter of the memory, or one body of the largest size
+//! if that is more. A network may have half of the memory, and half of what is left when more than half is taken, so
+//! that any number of networks leave some for the next one. While more than an eighth is left, a network may have at
+//! least one body of the largest size. If an eighth of the memory is less than such a body, this holds however little
+//! is left.
 
 use crate::limited;
 use crate::log_limit::LogLimit;
@@ -79,8 +80,8 @@ impl Budget {
     fn is_share_exhausted(&self, charged: &Charged, peer: IpAddr, bytes: usize) -> bool {
         let (own, of_network) = charged.peers.of(peer);
         let (left, last_eighth) = (self.all - charged.total, self.all / 8);
-        // One body of the largest size is guaranteed to a network until only the last eighth is left; always, if an eighth is less
-        // than such a body.
+        // One body of the largest size is guaranteed to a network until only the last eighth is left; always, if an
+        // eighth is less than such a body.
         let guaranteed = if left > last_eighth || last_eighth < self.one_body { self.one_body } else { 0 };
         let is_scarce = charged.total + bytes > self.all / 2;
         let network_share = if is_scarce { left / 2 } else { self.all / 2 };

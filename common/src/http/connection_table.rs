@@ -1,7 +1,7 @@
 //! Which connections there are, and which one is closed for a new one. Pure: time is an argument.
 //!
-//! Each peer and network has a share, idle times get shorter as the places run out, and when none is left, the longest idle
-//! connection is closed for a new one, or the one whose body has been arriving for longest.
+//! Each peer and network has a share, idle times get shorter as the places run out, and when none is left, the longest
+//! idle connection is closed for a new one, or the one whose body has been arriving for longest.
 
 use super::connections::{ConnectionLimits, ConnectionRefusal};
 use crate::shares::PeerCounts;
@@ -10,13 +10,15 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// A used connection is not closed for a new one for that long after a response, however few places are left: its caller may
-/// be sending the next request, and could not know whether that was processed. The same holds for one whose body is arriving.
+/// A used connection is not closed for a new one for that long after a response, however few places are left: its
+/// caller may be sending the next request, and could not know whether that was processed. The same holds for one whose
+/// body is arriving.
 const GRACE: Duration = Duration::from_secs(1);
 /// When no place is left, the idle time is divided by this.
 const SHORTEST_IDLE_DIVISOR: u32 = 10;
 
-/// What looks for the longest idle connection reads all of them, which happens only when no place is left, and twice a second.
+/// What looks for the longest idle connection reads all of them, which happens only when no place is left, and twice a
+/// second.
 pub(super) struct Table {
     limits: ConnectionLimits,
     /// The last id. Of two connections the older one has the smaller id.
@@ -74,7 +76,8 @@ impl Table {
         Ok((self.last, evicted))
     }
 
-    /// Takes a part of the share of `peer`, and a place that is no spare one: returns the connection that must be closed for it.
+    /// Takes a part of the share of `peer`, and a place that is no spare one: returns the connection that must be
+    /// closed for it.
     fn take_place(&mut self, peer: Option<IpAddr>, now: Instant) -> Result<Option<u64>, ConnectionRefusal> {
         let evicted = match self.entries.len() - self.spares.len() < self.limits.all as usize {
             true => None,
@@ -148,8 +151,8 @@ impl Table {
         closed
     }
 
-    /// How long a connection may be idle now: the whole time while at most half of the places are taken, a tenth of it when
-    /// none is left, and in between the less the fewer there are.
+    /// How long a connection may be idle now: the whole time while at most half of the places are taken, a tenth of it
+    /// when none is left, and in between the less the fewer there are.
     fn idle_time(&self) -> Duration {
         let (whole, all) = (self.limits.times.idle, f64::from(self.limits.all));
         let free = (all - self.entries.len() as f64) / (all / 2.0);
@@ -157,8 +160,8 @@ impl Table {
         shortest + (whole - shortest).mul_f64(free.clamp(0.0, 1.0))
     }
 
-    /// The connection to close for a new one: the longest idle one or the one whose body has been arriving for longest, when
-    /// that is long enough, and otherwise one that has had no request.
+    /// The connection to close for a new one: the longest idle one or the one whose body has been arriving for longest,
+    /// when that is long enough, and otherwise one that has had no request.
     fn eviction_candidate(&self, now: Instant) -> Option<u64> {
         let is_long = |(since, _): &(Instant, u64)| now.saturating_duration_since(*since) >= GRACE;
         let idle = self.longest(|entry| entry.idle).filter(is_long);

@@ -1,11 +1,12 @@
 //! The gate of the tenants: bounds the work that was published and is not applied yet, and shares it fairly.
 //!
-//! A request takes its share after it was parsed, so that its events are counted as they are, and before its signature is used
-//! up, so that it may be sent again unchanged if it is refused. The share is held until the worker has replied: a caller that
-//! hangs up does not release it. Shares are counted in backlog units (`units`). The limit follows the rate at which the worker
-//! applies them, which `rate` estimates from replies: the backlog may not take longer than `CONNECT_BACKLOG_TARGET`. By Little's
-//! law that holds for any number of ingests without coordination: the queue is processed in order, so each ingest's share of the
-//! rate is its share of the queue, and if each holds no more than its rate times the target, so do all together.
+//! A request takes its share after it was parsed, so that its events are counted as they are, and before its signature
+//! is used up, so that it may be sent again unchanged if it is refused. The share is held until the worker has replied:
+//! a caller that hangs up does not release it. Shares are counted in backlog units (`units`). The limit follows the
+//! rate at which the worker applies them, which `rate` estimates from replies: the backlog may not take longer than
+//! `CONNECT_BACKLOG_TARGET`. By Little's law that holds for any number of ingests without coordination: the queue is
+//! processed in order, so each ingest's share of the rate is its share of the queue, and if each holds no more than its
+//! rate times the target, so do all together.
 //!
 //! `shares` decides which requests are admitted.
 
@@ -30,7 +31,8 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-/// The assumed rates in backlog units a second, by queue, until the worker has replied: about that of one worker on two cores.
+/// The assumed rates in backlog units a second, by queue, until the worker has replied: about that of one worker on two
+/// cores.
 const EVENTS_RATE: f64 = 16_000.0;
 const WRITES_RATE: f64 = 1_000.0;
 /// The interval of reports while requests are refused.
@@ -61,8 +63,8 @@ impl Backlog {
         Self(Arc::new(Shared { queue, state: Mutex::new(state) }))
     }
 
-    /// Takes a share of so many backlog units. 503 `overloaded`, with a `Retry-After` after which the tenant's work will have been
-    /// applied.
+    /// Takes a share of so many backlog units. 503 `overloaded`, with a `Retry-After` after which the tenant's work
+    /// will have been applied.
     pub(crate) fn admit(&self, tenant: TenantId, units: u64) -> Result<Share, Refusal> {
         let mut state = self.state();
         match state.admit(tenant, units, Instant::now()) {
@@ -127,8 +129,8 @@ impl Hold for Share {
     }
 }
 
-/// Reports to the operator which tenants are refused, until the program ends: metrics must not name a tenant. A report that
-/// cannot be written is dropped; metrics count its requests.
+/// Reports to the operator which tenants are refused, until the program ends: metrics must not name a tenant. A report
+/// that cannot be written is dropped; metrics count its requests.
 pub(crate) async fn report_pressure(database: Database, backlogs: Vec<Backlog>) {
     let ingest = Uuid::now_v7();
     let mut ticks = ticks(REPORT_EVERY);

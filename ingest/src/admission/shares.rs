@@ -1,9 +1,9 @@
 //! Decides which requests are admitted to a backlog, and counts them. Pure.
 //!
-//! A tenant may hold the limit, divided by the number of tenants with waiting work: alone it may use everything, and as soon as
-//! another one asks, each has its part. What the first one holds beyond its part by then waits in addition to the limit until it is
-//! applied. A tenant with nothing waiting is always admitted with one event, and with any request while less than the limit
-//! waits: a full batch may be more than its part.
+//! A tenant may hold the limit, divided by the number of tenants with waiting work: alone it may use everything, and as
+//! soon as another one asks, each has its part. What the first one holds beyond its part by then waits in addition to
+//! the limit until it is applied. A tenant with nothing waiting is always admitted with one event, and with any request
+//! while less than the limit waits: a full batch may be more than its part.
 
 use super::rate::{Point, Rate};
 use super::units::EVENT_UNITS_MAX;
@@ -33,8 +33,8 @@ pub(super) struct CountedRequest {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) rate: Rate,
-    /// The limit at first. A tenant's part is of no more than this: the estimate of the rate may be too high when its requests
-    /// become more expensive. A worker that is faster than assumed applies it before the target.
+    /// The limit at first. A tenant's part is of no more than this: the estimate of the rate may be too high when its
+    /// requests become more expensive. A worker that is faster than assumed applies it before the target.
     first_limit: f64,
     /// All units that wait.
     total: u64,
@@ -90,8 +90,8 @@ impl State {
         Ok(CountedRequest { tenant, number: self.next, units })
     }
 
-    /// Whether a tenant with `own` units waiting is admitted with `units` more. `active` tenants have something waiting, this one
-    /// included.
+    /// Whether a tenant with `own` units waiting is admitted with `units` more. `active` tenants have something
+    /// waiting, this one included.
     fn has_room(&self, own: u64, units: u64, active: usize) -> bool {
         let limit = self.rate.limit();
         let is_guaranteed = units <= EVENT_UNITS_MAX && active <= GUARANTEED_TENANTS;
@@ -99,8 +99,8 @@ impl State {
             || own == 0 && (is_guaranteed || (self.total as f64) < limit)
     }
 
-    /// Seconds after which a request of `units` that is refused now may be admitted: when what the tenant has waiting beyond its
-    /// part is applied beside the work of `active` tenants, and the backlog is below the limit.
+    /// Seconds after which a request of `units` that is refused now may be admitted: when what the tenant has waiting
+    /// beyond its part is applied beside the work of `active` tenants, and the backlog is below the limit.
     fn retry_after(&self, own: u64, units: u64, active: usize) -> u32 {
         let to_apply = ((own + units) as f64 * active as f64).max(self.total as f64) - self.rate.limit();
         ((to_apply / self.rate.per_second()).ceil() as u32).clamp(1, RETRY_AFTER_MAX)
@@ -135,8 +135,8 @@ impl State {
         needed.map_or(UNREPLIED_HOLD_MAX, |needed| needed.min(UNREPLIED_HOLD_MAX))
     }
 
-    /// How long to hold the share of a request whose connection to the broker broke: until the whole backlog is applied, and
-    /// at least as long as the request has waited.
+    /// How long to hold the share of a request whose connection to the broker broke: until the whole backlog is
+    /// applied, and at least as long as the request has waited.
     pub(super) fn disconnected_hold(&self, admitted: &CountedRequest, now: Instant) -> Duration {
         let seconds = self.units() as f64 / self.rate.per_second();
         let needed = Duration::from_secs_f64(seconds.min(UNREPLIED_HOLD_MAX.as_secs_f64()));

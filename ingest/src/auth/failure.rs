@@ -1,5 +1,5 @@
-//! Why authentication failed. Callers get `Invalid Connect credentials`; operators see the reason in metrics, and the key's owner in
-//! the refused requests (D35).
+//! Why authentication failed. Callers get `Invalid Connect credentials`; operators see the reason in metrics, and the
+//! key's owner in the refused requests (D35).
 
 use crate::refusal::Refusal;
 use common::limited;
@@ -76,8 +76,8 @@ impl AuthFailure {
         self.into()
     }
 
-    /// Counts the failure and returns the refusal for the caller. `key` is a key that exists. It is logged at most once a second
-    /// for each reason, so that callers cannot flood the log.
+    /// Counts the failure and returns the refusal for the caller. `key` is a key that exists. It is logged at most once
+    /// a second for each reason, so that callers cannot flood the log.
     pub(crate) fn refuse(self, key: Option<&KeyPrefix>) -> Refusal {
         let counter = || metrics::counter!(AUTH_FAILURES, "reason" => self.as_str());
         COUNTERS.get(self as usize, counter).increment(1);
@@ -105,8 +105,8 @@ impl AuthFailure {
 }
 
 impl FailedCheck {
-    /// Counts the failure and returns the refusal for the caller. An unknown prefix is not logged: it may be a secret in the wrong
-    /// header.
+    /// Counts the failure and returns the refusal for the caller. An unknown prefix is not logged: it may be a secret
+    /// in the wrong header.
     pub(crate) fn refuse(&self) -> Refusal {
         self.failure.refuse(self.key.as_ref().filter(|_| self.key_exists))
     }

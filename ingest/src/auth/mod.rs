@@ -71,8 +71,8 @@ impl Auth {
         Self { keys, uses, within }
     }
 
-    /// Steps 1 to 6 of D1 for a route with `scheme` and `scope`. [`AuthError::Unavailable`], 503 `replay_store_unavailable`, when
-    /// the database does not confirm the keys in time.
+    /// Steps 1 to 6 of D1 for a route with `scheme` and `scope`. [`AuthError::Unavailable`], 503
+    /// `replay_store_unavailable`, when the database does not confirm the keys in time.
     pub(crate) async fn verify(
         &self,
         head: &RequestHead,
@@ -110,7 +110,8 @@ impl Auth {
         Instant::now() + self.within
     }
 
-    /// Checks again what may have changed since a request was verified that still waits (D5): whether its key is active, and has
+    /// Checks again what may have changed since a request was verified that still waits (D5): whether its key is
+    /// active, and has
     /// `scope`.
     pub(crate) async fn check_again(&self, verified: &Verified, scope: Scope) -> Result<(), Refusal> {
         let Caller { key: prefix, tenant, .. } = verified.caller();

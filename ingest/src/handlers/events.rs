@@ -45,8 +45,8 @@ async fn ingest_verified(
     services.events.submit(head.request_context, caller, batch, share).await
 }
 
-/// Parses and validates a batch, and counts its backlog units; 400 with all invalid places. What was parsed is not kept while the
-/// request waits.
+/// Parses and validates a batch, and counts its backlog units; 400 with all invalid places. What was parsed is not kept
+/// while the request waits.
 fn parse_valid_batch(head: &RequestHead, body: &Bytes, tenant: &str) -> Result<(u64, ValidBatch), Refusal> {
     let dry_run = dry_run::is_dry_run(&head.headers)?;
     run_cpu_bound(body.len(), || match read_batch(body, tenant) {

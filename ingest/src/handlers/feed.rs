@@ -1,4 +1,5 @@
-//! The feed of a subscription (D46): its deliveries in the order of their numbers, for those who catch up, or have no receiver.
+//! The feed of a subscription (D46): its deliveries in the order of their numbers, for those who catch up, or have no
+//! receiver.
 //!
 //! A request that waits looks for deliveries several times a second. Meanwhile it holds no connection to the database.
 
@@ -129,7 +130,8 @@ async fn read_page(
     }
 }
 
-/// What a request asks for, and how long it waits. 400 for a number that is none or out of bounds, 404 for a malformed id (D18).
+/// What a request asks for, and how long it waits. 400 for a number that is none or out of bounds, 404 for a malformed
+/// id (D18).
 fn parse(sent: &str, key: &KeyPrefix) -> Result<(FeedQuery, Duration), Refusal> {
     let [after, limit, wait, subscription] =
         query::parse_parameters(sent, ["after", "limit", "wait", "subscription"])?;

@@ -61,12 +61,13 @@ struct VerifiedRequest {
 }
 
 impl Services {
-    /// Reads the body, then checks steps 1 to 6 of D1. The body comes first because the signature covers it, and because an unknown
-    /// key must take as long as a wrong signature.
+    /// Reads the body, then checks steps 1 to 6 of D1. The body comes first because the signature covers it, and
+    /// because an unknown key must take as long as a wrong signature.
     ///
-    /// 413 when the body is too large, 408 when it does not arrive in time, 400 when the connection or its encoding breaks, 503
-    /// `overloaded` when the memory for bodies, or the peer's share of it, is used up; 401 and 403 as in D1, counted by reason and
-    /// noted for the owner of the key (D35); 503 `replay_store_unavailable` when the keys cannot be checked.
+    /// 413 when the body is too large, 408 when it does not arrive in time, 400 when the connection or its encoding
+    /// breaks, 503 `overloaded` when the memory for bodies, or the peer's share of it, is used up; 401 and 403 as in
+    /// D1, counted by reason and noted for the owner of the key (D35); 503 `replay_store_unavailable` when the keys
+    /// cannot be checked.
     async fn verify(
         &self,
         head: &RequestHead,
@@ -85,9 +86,9 @@ impl Services {
         }
     }
 
-    /// Admits work to a queue: takes the tenant's share of so many units as `parsed` has, then uses up the signature (step 7), and
-    /// only then says what is wrong with the body. So a request that is refused as `overloaded` may be sent again unchanged, and a
-    /// replay learns nothing about its body.
+    /// Admits work to a queue: takes the tenant's share of so many units as `parsed` has, then uses up the signature
+    /// (step 7), and only then says what is wrong with the body. So a request that is refused as `overloaded` may be
+    /// sent again unchanged, and a replay learns nothing about its body.
     ///
     /// 503 `overloaded`, then as [`ReplayStore::use_up`], then the refusal in `parsed`, which takes no share.
     async fn admit<W>(

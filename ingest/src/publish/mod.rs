@@ -1,11 +1,13 @@
 //! Publishes a request to a queue and waits for the worker's reply (D9).
 //!
-//! [`QueuePublisher`] is the path of every such request: its share of the backlog, the publish, the wait for the reply, and the
-//! refusal if there is none. It has two uses, which build the messages and parse the replies: [`events`] and [`writes`].
+//! [`QueuePublisher`] is the path of every such request: its share of the backlog, the publish, the wait for the reply,
+//! and the refusal if there is none. It has two uses, which build the messages and parse the replies: [`events`] and
+//! [`writes`].
 //!
-//! A caller that hangs up loses nothing. Before the publish nothing was ingested, written or confirmed; the signature may be used
-//! up, but a retry has a new signature in any case. After the publish the message is applied exactly once. The publish and the wait for
-//! its reply continue without the caller, and so does the message's share of the backlog: hanging up frees nothing.
+//! A caller that hangs up loses nothing. Before the publish nothing was ingested, written or confirmed; the signature
+//! may be used up, but a retry has a new signature in any case. After the publish the message is applied exactly once.
+//! The publish and the wait for its reply continue without the caller, and so does the message's share of the backlog:
+//! hanging up frees nothing.
 
 pub(crate) mod bundles;
 pub(crate) mod events;
@@ -96,8 +98,8 @@ impl QueuePublisher {
     }
 }
 
-/// The refusal of a request that has no result: 503 `overloaded` when nothing was published; `without_reply` when the message was,
-/// or may have been, published.
+/// The refusal of a request that has no result: 503 `overloaded` when nothing was published; `without_reply` when the
+/// message was, or may have been, published.
 fn refuse(error: CallError, without_reply: Refusal) -> Refusal {
     match error {
         CallError::Unavailable | CallError::Refused => OverloadReason::Queue.refuse(),

@@ -1,7 +1,8 @@
 //! Reads of records. A record of another tenant is not found (D18).
 //!
 //! Where there is no replica, a round trip to the primary writes the reads' replay entries as well. With one in
-//! `DATABASE_READ_URL`, records are read there while it lags behind by at most `CONNECT_READ_MAX_LAG`, and else on the primary.
+//! `DATABASE_READ_URL`, records are read there while it lags behind by at most `CONNECT_READ_MAX_LAG`, and else on the
+//! primary.
 
 mod pools;
 mod read_limit;
@@ -32,7 +33,8 @@ use tokio_postgres::Row;
 /// Limits the log lines of failed reads.
 static FAULTS: LogLimit<3> = LogLimit::new();
 
-/// The fraction of a read's time that the replica may take. The rest is for the primary, if the replica does not respond.
+/// The fraction of a read's time that the replica may take. The rest is for the primary, if the replica does not
+/// respond.
 const REPLICA_TIME_FRACTION: f64 = 0.5;
 
 /// Why a read failed. [`RecordReader::rows`] logs and counts it.
@@ -63,8 +65,8 @@ struct Replica {
 }
 
 impl RecordReader {
-    /// Sends round trips on the connections of `primary`, with entries as `replays` writes them, and of `replica`, where there is
-    /// one. `within` is the longest time for a round trip.
+    /// Sends round trips on the connections of `primary`, with entries as `replays` writes them, and of `replica`,
+    /// where there is one. `within` is the longest time for a round trip.
     pub(crate) fn start(
         replays: Arc<ReplayStore>,
         primary: &ReadPools,
@@ -88,9 +90,9 @@ impl RecordReader {
             .map(|replica| &replica.reads)
     }
 
-    /// Uses up the signature of a read and runs its query: in one round trip on the primary, or concurrently on the primary
-    /// and the replica. Returns the result only if the signature is admitted; `None` when there is no query. Refuses as
-    /// [`ReplayStore::use_up`] does.
+    /// Uses up the signature of a read and runs its query: in one round trip on the primary, or concurrently on the
+    /// primary and the replica. Returns the result only if the signature is admitted; `None` when there is no query.
+    /// Refuses as [`ReplayStore::use_up`] does.
     pub(crate) async fn admit_and_find(
         &self,
         verified: &Verified,
@@ -118,8 +120,8 @@ impl RecordReader {
         Ok(Some(found(result.found)))
     }
 
-    /// Looks records up, on the replica if it may be used. What fails there is repeated on the primary: a replica may also cancel a
-    /// look-up because it conflicts with recovery.
+    /// Looks records up, on the replica if it may be used. What fails there is repeated on the primary: a replica may
+    /// also cancel a look-up because it conflicts with recovery.
     pub(crate) async fn find(&self, lookup: RecordLookup, deadline: Instant) -> ReadResult {
         if let Some(replica) = self.usable_replica() {
             let error = match find_on(replica, lookup.clone(), deadline).await {
@@ -132,7 +134,8 @@ impl RecordReader {
         find_on(&self.primary, lookup, deadline).await
     }
 
-    /// The rows of a read (D21c). 503 `replay_store_unavailable` when the database is unavailable, 500 when it refused the query.
+    /// The rows of a read (D21c). 503 `replay_store_unavailable` when the database is unavailable, 500 when it refused
+    /// the query.
     pub(crate) fn rows(&self, found: ReadResult) -> Result<Vec<Row>, Refusal> {
         match found {
             Ok(rows) => {

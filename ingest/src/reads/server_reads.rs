@@ -1,7 +1,8 @@
 //! Reads of records on one server.
 //!
-//! Reads of one kind of record by id, and of feeds, that arrive together share a round trip, see [`crate::group_queue`]; a look-up by
-//! anything else has a round trip of its own. Each kind has a queue of its own, and a connection that is reserved for it, see [`super::pools`].
+//! Reads of one kind of record by id, and of feeds, that arrive together share a round trip, see
+//! [`crate::group_queue`]; a look-up by anything else has a round trip of its own. Each kind has a queue of its own,
+//! and a connection that is reserved for it, see [`super::pools`].
 
 use super::ReadError;
 use super::pools::ReadPools;
@@ -60,8 +61,8 @@ struct ReadsOfKind {
 }
 
 impl ServerReads {
-    /// Sends round trips on the connections of `pools`, with entries as `replays` writes them. A read may take `within`. `server` is
-    /// the metric's label.
+    /// Sends round trips on the connections of `pools`, with entries as `replays` writes them. A read may take
+    /// `within`. `server` is the metric's label.
     pub(super) fn start(
         server: &'static str,
         replays: &ReplayStore,
@@ -78,8 +79,8 @@ impl ServerReads {
         Self { kinds, within, reads }
     }
 
-    /// Looks records up, in one round trip with the replay entry if there is one. Gives up at `deadline`, or before if the server does
-    /// not respond in its time.
+    /// Looks records up, in one round trip with the replay entry if there is one. Gives up at `deadline`, or before if
+    /// the server does not respond in its time.
     pub(super) async fn send(
         &self,
         entry: Option<ReplayEntry>,

@@ -1,4 +1,5 @@
-//! What is recorded of a refusal beside its reason. The texts are Connect's own: nothing that a caller wrote is in them (D35).
+//! What is recorded of a refusal beside its reason. The texts are Connect's own: nothing that a caller wrote is in them
+//! (D35).
 
 use crate::auth::{AuthFailure, FailedCheck, SIGNATURE};
 use crate::refusal::Refusal;
@@ -48,7 +49,8 @@ pub(super) fn of_refusal(refusal: &Refusal) -> (String, Option<String>) {
     (code, detail.filter(|detail| detail.len() <= DETAIL_MAX))
 }
 
-/// The first fault of a list such as `events[3].actor.email: is required; ...`, without names that the caller may have made up.
+/// The first fault of a list such as `events[3].actor.email: is required; ...`, without names that the caller may have
+/// made up.
 fn first_fault(message: &str) -> Option<String> {
     let (place, what) = message.split_once(": ")?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-.[]".contains(c);

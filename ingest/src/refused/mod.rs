@@ -1,11 +1,11 @@
 //! Why requests that named a key were refused, for the owner of the key (D35), and how many requests each key makes.
 //!
-//! A request only notes its refusal in memory; one task writes the notes together. What cannot be noted or written is counted and
-//! lost: a refusal waits for nothing and takes as long as if nothing were recorded.
+//! A request only notes its refusal in memory; one task writes the notes together. What cannot be noted or written is
+//! counted and lost: a refusal waits for nothing and takes as long as if nothing were recorded.
 //!
-//! There are two lists with the same bounds: of existing keys, and of prefixes that name no key or were not looked up. So whether a
-//! key exists makes no difference to a request, and nobody can displace the notes of existing keys by naming others. The
-//! statements that write skip prefixes without a key.
+//! There are two lists with the same bounds: of existing keys, and of prefixes that name no key or were not looked up.
+//! So whether a key exists makes no difference to a request, and nobody can displace the notes of existing keys by
+//! naming others. The statements that write skip prefixes without a key.
 
 mod detail;
 mod list;
@@ -86,9 +86,10 @@ impl KeyRequestRecorder {
         self.add(failed.key_exists, RefusedRow { signed_at, ..refused }, body);
     }
 
-    /// Counts a request with valid credentials, and notes it if it was refused. Not every status of 400 or above is a refusal
-    /// in this sense: those that describe the state of a record (404, 409 and 412) are regular results, and those from 500 on are no fault of the
-    /// caller. The latter are noted all the same, so that the request is found by its id, but not counted.
+    /// Counts a request with valid credentials, and notes it if it was refused. Not every status of 400 or above is a
+    /// refusal in this sense: those that describe the state of a record (404, 409 and 412) are regular results, and
+    /// those from 500 on are no fault of the caller. The latter are noted all the same, so that the request is found by
+    /// its id, but not counted.
     pub(crate) fn note_result<T>(
         &self,
         head: &RequestHead,
@@ -137,8 +138,8 @@ impl KeyRequestRecorder {
         }
     }
 
-    /// Writes everything that is noted, and the activity of ingest: only the counts of keys tell the tenants of the requests. What
-    /// cannot be written is lost: by the time the database is back there are newer ones.
+    /// Writes everything that is noted, and the activity of ingest: only the counts of keys tell the tenants of the
+    /// requests. What cannot be written is lost: by the time the database is back there are newer ones.
     pub(crate) async fn write(&self) {
         for list in [&self.0.of_existing_keys, &self.0.of_other_prefixes] {
             let (rows, counts) = lock(list).take(clock::now().timestamp().div_euclid(60));

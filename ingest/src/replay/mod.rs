@@ -1,8 +1,8 @@
-//! Step 7 of D1: a signature can be used once (specification: Authentication, 3; D2, D3). This is about signatures, not about the
-//! replay of webhooks.
+//! Step 7 of D1: a signature can be used once (specification: Authentication, 3; D2, D3). This is about signatures, not
+//! about the replay of webhooks.
 //!
-//! Group commit: requests queue, and one statement writes the entries of all that wait, so that requests that arrive during
-//! one round trip share the next round trip and its commit.
+//! Group commit: requests queue, and one statement writes the entries of all that wait, so that requests that arrive
+//! during one round trip share the next round trip and its commit.
 
 mod known_replays;
 pub(crate) mod partitions;
@@ -24,8 +24,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The second task starts only while the first one waits for a lock or a disk. Two round trips at once would make groups smaller
-/// and responses slower. A statement takes some tenths of a millisecond.
+/// The second task starts only while the first one waits for a lock or a disk. Two round trips at once would make
+/// groups smaller and responses slower. A statement takes some tenths of a millisecond.
 const GROUPING: GroupQueueSettings = GroupQueueSettings {
     concurrency: ReplayStore::CONNECTIONS,
     max_group: 256,
@@ -63,7 +63,8 @@ impl ReplayStore {
     /// The most connections that it uses at once.
     pub(crate) const CONNECTIONS: usize = 2;
 
-    /// Starts the tasks that write entries; they end when the value is dropped. `within` is the longest time for a statement.
+    /// Starts the tasks that write entries; they end when the value is dropped. `within` is the longest time for a
+    /// statement.
     pub(crate) fn start(db: Database, partitions: ReplayPartitions, within: Duration) -> Self {
         let entries = Arc::new(EntryContext { partitions, known_replays: KnownReplays::default() });
         let round_trips = StoreRoundTrips {
@@ -89,10 +90,12 @@ impl ReplayStore {
         self.round_trips.entries.known_replays.contains(entry)
     }
 
-    /// Uses up the signature of a request. `idempotency_key` is that of a records POST (D3), and `None` for every other request.
+    /// Uses up the signature of a request. `idempotency_key` is that of a records POST (D3), and `None` for every other
+    /// request.
     ///
-    /// 401 when it was used before, unless it was with the same key (an idempotent replay); 503 `replay_store_unavailable` when too
-    /// many requests wait, or when there is no verdict in time. In the latter case the signature may have been stored nevertheless.
+    /// 401 when it was used before, unless it was with the same key (an idempotent replay); 503
+    /// `replay_store_unavailable` when too many requests wait, or when there is no verdict in time. In the latter case
+    /// the signature may have been stored nevertheless.
     pub(crate) async fn use_up(
         &self,
         verified: &Verified,

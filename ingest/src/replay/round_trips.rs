@@ -1,8 +1,9 @@
 //! One round trip to the database for a group of requests: their replay entries, and what they look up beside them.
 //!
-//! A round trip has one statement for all entries, and those of the look-ups, which are all of one kind: statements on a
-//! connection wait for each other, and a locked table must not hold up the reads of another. Each commits by itself: if a
-//! look-up fails, the entries are written nevertheless, and a request whose entry was refused gets nothing that was found.
+//! A round trip has one statement for all entries, and those of the look-ups, which are all of one kind: statements on
+//! a connection wait for each other, and a locked table must not hold up the reads of another. Each commits by itself:
+//! if a look-up fails, the entries are written nevertheless, and a request whose entry was refused gets nothing that
+//! was found.
 
 use super::Admission;
 use super::known_replays::KnownReplays;
@@ -132,8 +133,8 @@ impl<L: Lookup> GroupHandler<StoreRequest<L>> for StoreRoundTrips {
 }
 
 impl StoreRoundTrips {
-    /// Sends one round trip. Returns the outcome of each entry, and the result of each look-up. One that takes too long fails
-    /// alone, and early enough that the other requests of the round trip get their response in time.
+    /// Sends one round trip. Returns the outcome of each entry, and the result of each look-up. One that takes too long
+    /// fails alone, and early enough that the other requests of the round trip get their response in time.
     async fn send_round_trip<L: Lookup>(
         &self,
         new: &[&ReplayEntry],
@@ -143,8 +144,9 @@ impl StoreRoundTrips {
         let (deadline, query_deadline) =
             (begun + self.within, begun + self.within.mul_f64(QUERY_TIME_FRACTION));
         let round_trip = store::run_with_own_deadline(self.connections.client(), deadline, async |client| {
-            // The statement of the entries is prepared first and by itself. Otherwise, on a new connection, the entries would
-            // wait behind a look-up that waits for a lock. If preparing fails, inserting the entries fails in the same way.
+            // The statement of the entries is prepared first and by itself. Otherwise, on a new connection, the entries
+            // would wait behind a look-up that waits for a lock. If preparing fails, inserting the entries fails in the
+            // same way.
             drop(timeout_at(query_deadline, replay_entries::prepare(client, new)).await);
             let entry_results = timeout_at(deadline, replay_entries::insert(client, new));
             let (entry_results, found) = join(entry_results, L::find(client, lookups, query_deadline)).await;

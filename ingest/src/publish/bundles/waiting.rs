@@ -1,5 +1,5 @@
-//! The requests that wait until the current publish of their caller ends. Pure, except for the channels in it. Each has its share
-//! of the backlog and of the memory for bodies, so they need no bound of their own.
+//! The requests that wait until the current publish of their caller ends. Pure, except for the channels in it. Each has
+//! its share of the backlog and of the memory for bodies, so they need no bound of their own.
 
 use super::SmallRequest;
 use common::broker::{CallError, Hold};
@@ -75,8 +75,8 @@ impl WaitingRequests {
         true
     }
 
-    /// Takes the requests that fit one message, and claims them. Removes those whose callers have hung up: only now, because
-    /// hanging up frees no share of the backlog while the message before is under way.
+    /// Takes the requests that fit one message, and claims them. Removes those whose callers have hung up: only now,
+    /// because hanging up frees no share of the backlog while the message before is under way.
     pub(super) fn take(&mut self, caller: &Caller) -> Vec<WaitingRequest> {
         let Some(waiting) = self.0.get_mut(caller) else { return Vec::new() };
         waiting.retain(|waiting| !waiting.result.is_closed());
