@@ -193,7 +193,7 @@ async fn a_person_signs_in_at_the_provider_and_comes_back() {
     assert_eq!(partner.page.open(&link).await, 200);
     partner.page.follow("Sign in").await;
     partner.sees("dev@partner.example").await;
-    person.page.follow("To the agency").await;
+    person.page.follow("To the partners").await;
     person.page.follow("End the access of all partners").await;
     person.sees("All links and sessions of partners were ended.").await;
     partner.page.follow("API keys").await;
