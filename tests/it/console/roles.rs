@@ -127,7 +127,7 @@ async fn nothing_of_another_agency_is_found_under_the_own_one() {
     let operator = console.operator().await;
     assert!(operator.page("/agencies/other/keys").await.contains(&foreign.prefix));
     let unchanged = "SELECT count(*) FROM api_keys k JOIN tenants t USING (tenant_id)
-        WHERE t.slug = 'other' AND k.revoked_at IS NULL AND k.secret_number = 1 AND cardinality(k.scopes) = 6";
+        WHERE t.slug = 'other' AND k.revoked_at IS NULL AND k.secret_number = 1 AND cardinality(k.scopes) = 7";
     assert_eq!(console.world.database.count(unchanged).await, 1);
     let kept = "SELECT count(*) FROM subscriptions WHERE paused_at IS NULL AND removed_at IS NULL";
     assert_eq!(console.world.database.count(kept).await, 1);
