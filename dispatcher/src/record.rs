@@ -4,14 +4,12 @@
 
 use crate::dispatch::Event;
 use crate::store::{self, AttemptRecord};
-use common::activity;
-use common::clock;
 use common::db::{Database, TxError, column};
-use common::limited;
 use common::log_limit::LogLimit;
 use common::model::{DeliveryState, TenantId};
 use common::outage::Outage;
 use common::retry::RetryWaits;
+use common::{activity, clock, limited};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,7 +116,7 @@ impl Recorder {
             status: None,
             error: Some("the result of the attempt cannot be recorded".to_owned()),
             response: None,
-            response_headers: None,
+            headers: None,
             duration_ms: 0,
             ..record.clone()
         };

@@ -17,22 +17,17 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The wait after the `made`th attempt failed, or `None` when there is no further attempt. It is at least `retry_after`, the
+    /// The wait after the `made`th attempt failed, or `None` when there is no further attempt. It is at least `asked`, the
     /// receiver's `Retry-After`, and at most the cap (D44). `chance`, from 0 to 1, is the part of the jitter that is added, so that
     /// deliveries that failed together are not retried together.
-    pub(crate) fn wait_after(
-        &self,
-        made: u16,
-        retry_after: Option<Duration>,
-        chance: f64,
-    ) -> Option<Duration> {
+    pub(crate) fn wait_after(&self, made: u16, asked: Option<Duration>, chance: f64) -> Option<Duration> {
         if made >= self.attempts {
             return None;
         }
         let doublings = u32::from(made.max(1) - 1);
         let wait = self.base.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(u32::MAX)).min(self.cap);
         let wait = wait.mul_f64(1.0 + JITTER * chance.clamp(0.0, 1.0));
-        Some(wait.max(retry_after.unwrap_or_default()).min(self.cap))
+        Some(wait.max(asked.unwrap_or_default()).min(self.cap))
     }
 }
 

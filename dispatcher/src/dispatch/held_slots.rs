@@ -81,11 +81,9 @@ impl HeldSlots {
     }
 
     fn close_excess(&mut self, excess: usize, deliveries: &HashMap<i16, usize>) {
-        let mut slots: Vec<(bool, usize, i16)> = self
-            .slots
-            .iter()
-            .map(|(slot, held)| (!held.is_closing, deliveries.get(slot).copied().unwrap_or(0), *slot))
-            .collect();
+        let load = |slot: &i16| deliveries.get(slot).copied().unwrap_or(0);
+        let slots = self.slots.iter().map(|(slot, held)| (!held.is_closing, load(slot), *slot));
+        let mut slots: Vec<(bool, usize, i16)> = slots.collect();
         slots.sort_unstable();
         for (index, (_, _, slot)) in slots.into_iter().enumerate() {
             if let Some(held) = self.slots.get_mut(&slot) {

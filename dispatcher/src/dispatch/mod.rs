@@ -10,7 +10,7 @@ use crate::outbox::OutboxTurns;
 use crate::record::Pending;
 use crate::send::DeliverySender;
 use crate::slots::Leases;
-use crate::store::{self, AttemptRecord, Delivery, DueSubscription, FanOutRound, LEFT, Lease, Read};
+use crate::store::{self, AttemptRecord, Delivery, Due, DueSubscription, FanOutRound, LEFT, Lease, Read};
 use common::db::{Database, TxError};
 use common::limited;
 use common::log_limit::LogLimit;
@@ -63,7 +63,7 @@ pub(crate) enum Event {
     /// A round ended, of these leases.
     FannedOut(Vec<Lease>, Result<FanOutRound, TxError>),
     /// Subscriptions were read, when these leases were held.
-    Read(Vec<Lease>, Vec<Read>, Result<Vec<(Delivery, Duration)>, TxError>),
+    Read(Vec<Lease>, Vec<Read>, Result<Vec<Due>, TxError>),
     Looked(Result<(Vec<DueSubscription>, bool), TxError>),
     /// Deliveries of a removed subscription were dropped; whether more may be left.
     Dropped(Uuid, Result<bool, TxError>),
@@ -299,13 +299,7 @@ impl Dispatch {
         }
     }
 
-    fn read(
-        &mut self,
-        leases: &[Lease],
-        reads: &[Read],
-        due: Result<Vec<(Delivery, Duration)>, TxError>,
-        now: Instant,
-    ) {
+    fn read(&mut self, leases: &[Lease], reads: &[Read], due: Result<Vec<Due>, TxError>, now: Instant) {
         self.reads -= 1;
         // What was recorded since the statement began may be read as if it were pending.
         let outdated: HashSet<(Uuid, i64)> =

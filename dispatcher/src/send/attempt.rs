@@ -16,7 +16,7 @@ pub(crate) struct Attempt {
     /// if the body was empty.
     pub response: Option<String>,
     /// The headers of a failed attempt's response that explain it, a line each.
-    pub response_headers: Option<String>,
+    pub headers: Option<String>,
     /// The wait that the receiver asks for, counted from the end of the attempt: `Retry-After` of a 429 or 503, at most
     /// 366 days (D26).
     pub retry_after: Option<Duration>,
@@ -29,15 +29,7 @@ impl Attempt {
     pub(super) fn without_status(outcome: Outcome, error: &str) -> Self {
         let error = Some(error.to_owned());
         let duration = Duration::ZERO;
-        Self {
-            outcome,
-            status: None,
-            error,
-            response: None,
-            response_headers: None,
-            retry_after: None,
-            duration,
-        }
+        Self { outcome, status: None, error, response: None, headers: None, retry_after: None, duration }
     }
 }
 

@@ -5,10 +5,8 @@ use super::{Attempt, Outcome, Sender, WebhookRequest};
 use crate::schedule::Schedule;
 use crate::store::{AttemptRecord, Delivery, Lease, OutboundEvent};
 use chrono::{DateTime, Utc};
-use common::clock;
 use common::egress::LOOK_UP_OWNER;
 use common::event::TEST_EVENT_TYPE;
-use common::limited;
 use common::log_limit::LogLimit;
 use common::metrics::{
     self as names, SECRET_DECRYPTION_FAILURES, WEBHOOK_ATTEMPT_DURATION, WEBHOOK_ATTEMPTS, WEBHOOK_DEAD,
@@ -17,6 +15,7 @@ use common::metrics::{
 use common::model::DeliveryState;
 use common::sealed::MasterKeys;
 use common::trace::{SpanKind, TraceContext, TraceSpan};
+use common::{clock, limited};
 use std::sync::Arc;
 use tracing::Instrument as _;
 
@@ -70,7 +69,7 @@ impl DeliverySender {
             let number = delivery.attempts.saturating_add(1);
             tracing::debug!(outcome = attempt.outcome.as_str(), attempt = number, "webhook attempt finished");
             let has_responded = attempt.outcome.has_responded();
-            (self.record_of(&delivery, lease, attempt, at), has_responded)
+            (self.record(&delivery, lease, attempt, at), has_responded)
         }
         .instrument(span)
         .await
@@ -78,14 +77,12 @@ impl DeliverySender {
 
     async fn send(&self, delivery: &Delivery, context: TraceContext, now: DateTime<Utc>) -> Attempt {
         let endpoint = self.endpoints.of(delivery);
+        let refused = |why| Attempt::without_status(Outcome::AddressRefused, why);
         let Some(OutboundEvent { event_type, envelope, .. }) = &delivery.event else {
-            return Attempt::without_status(Outcome::AddressRefused, "the event is not stored any more");
+            return refused("the event is not stored any more");
         };
         let Endpoint { url: Some(url), secrets: Some(secrets), .. } = &*endpoint else {
-            return Attempt::without_status(
-                Outcome::AddressRefused,
-                "the subscription's URL cannot be decrypted or parsed",
-            );
+            return refused("the subscription's URL cannot be decrypted or parsed");
         };
         let request = WebhookRequest {
             url,
@@ -103,7 +100,7 @@ impl DeliverySender {
         LOOK_UP_OWNER.scope(delivery.tenant_id, self.sender.send(&request)).await
     }
 
-    fn record_of(
+    fn record(
         &self,
         delivery: &Delivery,
         lease: Lease,
@@ -148,7 +145,7 @@ impl DeliverySender {
             status: attempt.status.and_then(|status| i16::try_from(status).ok()),
             error: attempt.error,
             response: attempt.response,
-            response_headers: attempt.response_headers,
+            headers: attempt.headers,
             duration_ms: i32::try_from(attempt.duration.as_millis()).unwrap_or(i32::MAX),
         }
     }

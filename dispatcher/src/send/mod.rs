@@ -174,8 +174,8 @@ impl Sender {
             status: Some(head.status.as_u16()),
             error: None,
             response: kept,
-            response_headers: if outcome.is_delivered() { None } else { response::explaining(&head.headers) },
-            retry_after: retry_after::requested_wait(head.status, &head.headers, at + duration),
+            headers: if outcome.is_delivered() { None } else { response::explaining(&head.headers) },
+            retry_after: retry_after::requested(head.status, &head.headers, at + duration),
             duration,
         }
     }

@@ -9,11 +9,7 @@ use std::time::{Duration, SystemTime};
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 
 /// The wait that a 429 or 503 asks for at `now`; `None` if the header is absent or malformed.
-pub(super) fn requested_wait(
-    status: StatusCode,
-    headers: &HeaderMap,
-    now: DateTime<Utc>,
-) -> Option<Duration> {
+pub(super) fn requested(status: StatusCode, headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
     let is_supported = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
     let text = headers.get(RETRY_AFTER).filter(|_| is_supported)?.to_str().ok()?.trim();
     let wait = if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
@@ -33,7 +29,7 @@ mod tests {
     fn wait(status: u16, value: &str) -> Option<u64> {
         let now = DateTime::parse_from_rfc3339("2026-01-01T00:00:00Z").unwrap().to_utc();
         let headers = HeaderMap::from_iter([(RETRY_AFTER, value.parse().unwrap())]);
-        requested_wait(StatusCode::from_u16(status).unwrap(), &headers, now).map(|wait| wait.as_secs())
+        requested(StatusCode::from_u16(status).unwrap(), &headers, now).map(|wait| wait.as_secs())
     }
 
     #[test]

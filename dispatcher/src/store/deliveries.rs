@@ -1,6 +1,6 @@
 //! Deliveries without attempts: dropped ones, and notices of dead-lettered ones.
 
-use super::{Lease, lease_columns, query_in_time};
+use super::{Lease, lease_columns, query};
 use common::clock;
 use common::db::{Database, TxError, column};
 use common::message::DeliveryMeta;
@@ -75,8 +75,7 @@ pub(crate) async fn drop_pending(
     subscription: Uuid,
 ) -> Result<bool, TxError> {
     let (slots, epochs) = lease_columns(&[lease]);
-    let rows =
-        query_in_time(database, DROP, &[&slots, &epochs, &dispatcher, &subscription, &DROPPED]).await?;
+    let rows = query(database, DROP, &[&slots, &epochs, &dispatcher, &subscription, &DROPPED]).await?;
     Ok(rows.first().map(|row| row.try_get::<_, i64>(0)).transpose()? == Some(DROPPED))
 }
 
@@ -97,7 +96,7 @@ pub(crate) async fn load_notices(database: &Database, slots: &[i16]) -> Result<V
         };
         Ok(Notice { number: row.try_get(9)?, meta })
     };
-    query_in_time(database, NOTICES_DUE, &[&slots, &NOTICES]).await?.iter().map(notice).collect()
+    query(database, NOTICES_DUE, &[&slots, &NOTICES]).await?.iter().map(notice).collect()
 }
 
 /// Marks notices as published.
@@ -105,5 +104,5 @@ pub(crate) async fn mark_noticed(database: &Database, notices: &[&Notice]) -> Re
     let subscriptions = column(notices, |notice| notice.meta.subscription_id);
     let (numbers, attempts) =
         (column(notices, |notice| notice.number), column(notices, |notice| notice.meta.attempt));
-    query_in_time(database, NOTICED, &[&subscriptions, &numbers, &attempts]).await.map(drop)
+    query(database, NOTICED, &[&subscriptions, &numbers, &attempts]).await.map(drop)
 }

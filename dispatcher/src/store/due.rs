@@ -1,6 +1,6 @@
 //! Deliveries that are due, and which subscriptions have some.
 
-use super::{Delivery, duration, query_in_time};
+use super::{Delivery, duration, query};
 use common::db::{Database, TxError, column};
 use std::time::Duration;
 use tokio_postgres::Row;
@@ -53,15 +53,15 @@ pub(crate) struct DueSubscription {
     pub is_paused: bool,
 }
 
-/// Loads deliveries of subscriptions in the order in which they are due, each with the time until then.
-pub(crate) async fn load_due(
-    database: &Database,
-    reads: &[Read],
-) -> Result<Vec<(Delivery, Duration)>, TxError> {
+/// A delivery, and the time until it is due.
+pub(crate) type Due = (Delivery, Duration);
+
+/// Loads deliveries of subscriptions in the order in which they are due.
+pub(crate) async fn load_due(database: &Database, reads: &[Read]) -> Result<Vec<Due>, TxError> {
     let subscriptions = column(reads, |read| read.subscription_id);
     let most = column(reads, |read| i32::try_from(read.most).unwrap_or(i32::MAX));
     let (slots, held) = (column(reads, |read| read.slot), column(reads, |read| ranges(&read.held)));
-    let rows = query_in_time(database, DUE, &[&subscriptions, &slots, &most, &held]).await?;
+    let rows = query(database, DUE, &[&subscriptions, &slots, &most, &held]).await?;
     let due = |row: &Row| Ok((Delivery::read(row)?, duration(row.try_get(17)?)));
     rows.iter().map(due).collect()
 }
@@ -82,7 +82,7 @@ pub(crate) async fn look(
     database: &Database,
     (slot, subscription): (i16, Uuid),
 ) -> Result<(Vec<DueSubscription>, bool), TxError> {
-    let rows = query_in_time(database, LOOK_AT, &[&slot, &subscription, &LOOK]).await?;
+    let rows = query(database, LOOK_AT, &[&slot, &subscription, &LOOK]).await?;
     let found = |row: &Row| {
         Ok(DueSubscription {
             slot: row.try_get(0)?,

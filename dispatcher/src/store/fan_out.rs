@@ -1,6 +1,6 @@
 //! The fan-out: events of the outbox become deliveries of the subscriptions that want them.
 
-use super::{Delivery, Lease, Parameters, lease_columns, query_in_time};
+use super::{Delivery, Lease, Parameters, lease_columns, query};
 use common::db::{Database, TxError};
 use common::limited;
 use common::log_limit::LogLimit;
@@ -204,9 +204,9 @@ pub(crate) async fn fan_out(
     let (numbers, epochs) = lease_columns(&leases);
     let parameters: Parameters<'_> =
         &[&numbers, &epochs, &dispatcher, &after, &tenants, &EVENTS, &DELIVERIES, &sent, &(LEFT as i64)];
-    let rows = match query_in_time(database, FAN_OUT, parameters).await {
+    let rows = match query(database, FAN_OUT, parameters).await {
         Err(TxError::StatementFailed(error) | TxError::Conflict(error)) if is_alone => {
-            let next = query_in_time(database, NEXT, &[&numbers, &after]).await?;
+            let next = query(database, NEXT, &[&numbers, &after]).await?;
             let tenant: Uuid = next.first().map_or(Ok(after[0]), |row| row.try_get(0))?;
             limited!(FAILED[0], error, %tenant, %error, "the events of a tenant cannot be fanned out; those of others go on");
             let turn = SlotTurn { slot: numbers[0], after: tenant, has_more: false };

@@ -1,7 +1,7 @@
 //! Counts for the gauges, up to a bound: beyond it the exact number does not matter. Ages are those of all events and deliveries, for
 //! which a row of each tenant or subscription is read.
 
-use super::query_in_time;
+use super::query;
 use common::db::{Database, TxError};
 use uuid::Uuid;
 
@@ -50,7 +50,7 @@ common::statements! {
 pub(crate) async fn count(database: &Database) -> Result<[(i64, f64); 3], TxError> {
     let mut counts = [(0, 0.0); 3];
     for (count, sql) in counts.iter_mut().zip([OUTBOX, PENDING, DEAD]) {
-        if let Some(row) = query_in_time(database, sql, &[]).await?.first() {
+        if let Some(row) = query(database, sql, &[]).await?.first() {
             *count = (row.try_get(0)?, row.try_get(1)?);
         }
     }
@@ -61,9 +61,7 @@ pub(crate) async fn count(database: &Database) -> Result<[(i64, f64); 3], TxErro
 /// oldest one of all subscriptions, in seconds.
 pub(crate) async fn count_due(database: &Database) -> Result<(i64, f64), TxError> {
     let (mut count, mut oldest, mut after) = (0, 0.0, (-1_i16, Uuid::nil()));
-    while let Some(row) =
-        query_in_time(database, DUE, &[&after.0, &after.1, &(100_000 - count)]).await?.first()
-    {
+    while let Some(row) = query(database, DUE, &[&after.0, &after.1, &(100_000 - count)]).await?.first() {
         count += row.try_get::<_, i64>(0)?;
         oldest = f64::max(oldest, row.try_get(1)?);
         after = (row.try_get(2)?, row.try_get(3)?);

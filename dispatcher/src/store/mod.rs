@@ -13,7 +13,7 @@ mod replay_jobs;
 pub(crate) mod slots;
 
 pub(crate) use deliveries::{Notice, drop_pending, load_notices, mark_noticed};
-pub(crate) use due::{DueSubscription, Read, load_due, look};
+pub(crate) use due::{Due, DueSubscription, Read, load_due, look};
 pub(crate) use fan_out::{FanOutRound, LEFT, SlotTurn, fan_out};
 pub(crate) use gauges::{count, count_due};
 pub(crate) use record::{AttemptRecord, record};
@@ -172,11 +172,7 @@ type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 
 /// Runs a statement as a transaction of its own. A connection that does not respond in time is closed, so that no later statement
 /// waits for it; the statement may be committed nevertheless.
-async fn query_in_time(
-    database: &Database,
-    sql: Sql,
-    parameters: Parameters<'_>,
-) -> Result<Vec<Row>, TxError> {
+async fn query(database: &Database, sql: Sql, parameters: Parameters<'_>) -> Result<Vec<Row>, TxError> {
     database.query_within(RESPONSE_TIMEOUT, sql.as_str(), parameters).await
 }
 

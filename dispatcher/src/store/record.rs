@@ -1,6 +1,6 @@
 //! The results of attempts.
 
-use super::{Lease, lease_columns, query_in_time};
+use super::{Lease, lease_columns, query};
 use chrono::{DateTime, Utc};
 use common::db::{Database, TxError, column};
 use common::model::DeliveryState;
@@ -95,7 +95,8 @@ pub(crate) struct AttemptRecord {
     pub error: Option<String>,
     /// Beginning of a failed attempt's response body.
     pub response: Option<String>,
-    pub response_headers: Option<String>,
+    /// The headers of its response that explain it, a line each.
+    pub headers: Option<String>,
     pub duration_ms: i32,
 }
 
@@ -111,7 +112,7 @@ pub(crate) async fn record(
     leases.sort_unstable_by_key(|lease| (lease.slot, lease.epoch));
     leases.dedup();
     let (slots, epochs) = lease_columns(&leases);
-    let found = query_in_time(
+    let found = query(
         database,
         RECORD,
         &[
@@ -131,7 +132,7 @@ pub(crate) async fn record(
             &column(rows, |row| row.response.as_deref()),
             &column(rows, |row| row.duration_ms),
             &column(rows, |row| row.lease.epoch),
-            &column(rows, |row| row.response_headers.as_deref()),
+            &column(rows, |row| row.headers.as_deref()),
         ],
     )
     .await?;

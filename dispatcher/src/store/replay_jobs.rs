@@ -1,6 +1,6 @@
 //! Replay jobs, and the deliveries that they replay.
 
-use super::query_in_time;
+use super::query;
 use common::db::{Database, TxError};
 use uuid::Uuid;
 
@@ -88,7 +88,7 @@ pub(crate) async fn load_open_jobs(
     slots: &[i16],
     after: Uuid,
 ) -> Result<(Vec<OpenReplayJob>, bool), TxError> {
-    let rows = query_in_time(database, OPEN, &[&after, &slots, &JOBS]).await?;
+    let rows = query(database, OPEN, &[&after, &slots, &JOBS]).await?;
     let jobs: Result<_, TxError> = rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect();
     Ok((jobs?, i64::try_from(rows.len()) == Ok(JOBS)))
 }
@@ -100,6 +100,6 @@ pub(crate) async fn replay_batch(
     database: &Database,
     (tenant, job): OpenReplayJob,
 ) -> Result<Option<(bool, Option<String>)>, TxError> {
-    let rows = query_in_time(database, BATCH, &[&tenant, &job, &CONSIDERED]).await?;
+    let rows = query(database, BATCH, &[&tenant, &job, &CONSIDERED]).await?;
     rows.first().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).transpose()
 }
