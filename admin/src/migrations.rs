@@ -2,9 +2,7 @@
 
 use crate::audit::{Actor, AuditAction, record};
 use crate::roles::{self, RolePrefix};
-use crate::store;
-use crate::transact;
-use crate::{Observer, ProgressStep, Result};
+use crate::{Observer, ProgressStep, Result, store, transact};
 use common::db::Migrations;
 use serde::Serialize;
 use tokio_postgres::{Client, Transaction};

@@ -1,8 +1,7 @@
 //! What expires: rows of the database. The worker removes them by itself, in the same steps.
 
 use crate::audit::{Actor, AuditAction, record_before};
-use crate::transact;
-use crate::{AdminError, Observer, ProgressStep, Result};
+use crate::{AdminError, Observer, ProgressStep, Result, transact};
 use chrono::{DateTime, Utc};
 use common::retention::{Position, RULES, Rule, Step};
 use common::settings::RetentionSettings;

@@ -2,8 +2,7 @@
 
 use crate::audit::{Actor, AuditAction, record_before};
 use crate::store::sealed_values::SealedRow;
-use crate::transact;
-use crate::{Observer, ProgressStep, Result, secrets, store};
+use crate::{Observer, ProgressStep, Result, secrets, store, transact};
 use common::db::rewrap_canary;
 use common::erasure::ERASURE_KEY_BINDING;
 use common::model::TenantId;

@@ -1,9 +1,8 @@
 //! Critical tasks: a panic in one ends the process.
 
 use futures_util::FutureExt;
-use std::io;
 use std::panic::AssertUnwindSafe;
-use std::thread;
+use std::{io, thread};
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;

@@ -1,6 +1,5 @@
 //! Start and end of a service: arguments, settings, logs, the operator's port, readiness, signals, exit codes.
 
-use crate::activity;
 use crate::broker::{Broker, MessageKeys};
 use crate::db::{Database, keeps_prepared_statements, until_refused, verify_schema};
 use crate::health::{self, Health};
@@ -10,7 +9,7 @@ use crate::settings::{
     BrokerSettings, DatabaseSettings, Environment, LogSettings, SealingSettings, Section, ServiceSettings,
     SettingError, TraceSettings, Variable, handle_arguments,
 };
-use crate::{metrics, shutdown, telemetry, trace};
+use crate::{activity, metrics, shutdown, telemetry, trace};
 use std::fmt::Display;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;

@@ -4,13 +4,12 @@
 //! follows it, so that a large number of expired rows takes half of one connection's time at most.
 
 use chrono::{DateTime, Utc};
-use common::clock;
 use common::db::{Database, TransactionBody, TxError};
-use common::limited;
 use common::log_limit::LogLimit;
 use common::metrics::{RETENTION_BEHIND, RETENTION_REMOVED, register_counter};
 use common::retention::{Due, Position, RULES, Rule, Step};
 use common::settings::RetentionSettings;
+use common::{clock, limited};
 use deadpool_postgres::Transaction;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};

@@ -8,8 +8,7 @@ mod actor;
 mod export;
 
 pub use crate::store::audit_records::{AuditFilter, AuditRecord};
-use crate::transact;
-use crate::{Newest, Result, Steps, store, tenants};
+use crate::{Newest, Result, Steps, store, tenants, transact};
 pub use action::AuditAction;
 pub use actor::{Actor, Interface};
 use chrono::{DateTime, Utc};

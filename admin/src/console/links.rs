@@ -3,8 +3,7 @@
 use super::{Role, SignInMethod, SignedInIdentity, TokenHash, find_session, sessions};
 use crate::audit::{Actor, AuditAction, record};
 use crate::input::Name;
-use crate::transact;
-use crate::{AdminError, Result, secrets, store, tenants};
+use crate::{AdminError, Result, secrets, store, tenants, transact};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::TimeDelta;

@@ -3,8 +3,7 @@
 use super::{PendingSignIn, Session, SignInMethod, SignedInIdentity, TokenHash};
 use crate::audit::{Actor, AuditAction, record};
 use crate::input::Name;
-use crate::transact;
-use crate::{Result, secrets, store};
+use crate::{Result, secrets, store, transact};
 use chrono::{DateTime, TimeDelta, Utc};
 use common::clock;
 use common::model::{Email, folded};

@@ -10,12 +10,10 @@
 use super::dead_letters::{self, MessageMatcher};
 use super::{Person, PersonParameters, parse};
 use crate::audit::{Actor, AuditAction, record, record_before};
-use crate::store::advisor_actions;
 use crate::store::erasures::{self, StoredErasure};
-use crate::store::people;
 use crate::store::person_tables::{self, PersonTable};
-use crate::transact;
-use crate::{AdminError, Observer, secrets};
+use crate::store::{advisor_actions, people};
+use crate::{AdminError, Observer, secrets, transact};
 use chrono::{DateTime, TimeDelta, Utc};
 use common::broker::{OperatorConnection, OperatorConnectionError};
 use common::clock;

@@ -1,7 +1,6 @@
 //! The texts and secrets that common mistakes lead to, each with one mistake.
 
-use super::CheckedRequest;
-use super::body;
+use super::{CheckedRequest, body};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use common::signature::Scheme;

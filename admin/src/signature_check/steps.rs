@@ -1,7 +1,6 @@
 //! The steps of a check, in the order of those of ingest (D1).
 
-use super::{CheckedKey, body, mistakes};
-use super::{CheckedRequest, EnteredSignature};
+use super::{CheckedKey, CheckedRequest, EnteredSignature, body, mistakes};
 use crate::refusals::RefusedRequest;
 use chrono::{DateTime, Utc};
 use common::sealed::Secret;

@@ -9,13 +9,12 @@ mod pending;
 mod store;
 
 use crate::broker::Queue;
-use crate::clock;
 use crate::db::{Client, Database, Sql};
-use crate::limited;
 use crate::log_limit::LogLimit;
 use crate::metrics::QUEUE_LAG;
 use crate::model::TenantId;
 use crate::periodic::ticks;
+use crate::{clock, limited};
 use chrono::{DateTime, Utc};
 pub use pending::Cause;
 pub(crate) use pending::QueueObservation;

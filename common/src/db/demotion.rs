@@ -3,9 +3,8 @@
 //! Connections that were opened before a server was found to be read-only are not used again. New ones are opened to a server
 //! that accepts writes, if the URL names several (see [`DatabaseUrl::for_writes`](crate::settings::DatabaseUrl::for_writes)).
 
-use crate::clock;
-use crate::limited;
 use crate::log_limit::LogLimit;
+use crate::{clock, limited};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 use tokio_postgres::error::SqlState;

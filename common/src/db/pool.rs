@@ -6,11 +6,10 @@ use super::demotion;
 use super::error::TxError;
 use super::pool_connect::FailoverConnect;
 use super::session_settings::{WrongSetting, pool_options, wrong_settings};
-use crate::health;
-use crate::limited;
 use crate::log_limit::LogLimit;
 use crate::metrics::{POOL_AVAILABLE, POOL_MAX, POOL_SIZE, POOL_WAITING, TRANSACTIONS};
 use crate::settings::DatabaseUrl;
+use crate::{health, limited};
 use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType,
     Timeouts, Transaction,

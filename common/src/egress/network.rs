@@ -3,10 +3,9 @@
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared};
 use std::collections::HashMap;
-use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::{io, thread};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
 use uuid::Uuid;

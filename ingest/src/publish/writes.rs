@@ -13,11 +13,10 @@ use crate::refusal::Refusal;
 use bytes::Bytes;
 use common::broker::CallError;
 use common::caller::Caller;
-use common::clock;
-use common::limited;
 use common::log_limit::LogLimit;
 use common::trace::RequestContext;
 use common::write::{IfMatch, WriteMeta, WriteRefusal, WriteReply, WriteTarget, Written};
+use common::{clock, limited};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 

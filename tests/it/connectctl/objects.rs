@@ -1,7 +1,6 @@
 //! `tenant`, `member`, `company`, `key` and `subscription`, and what `resume` and `remove` do to deliveries (D24).
 
-use super::Listener;
-use super::{fields, is_time};
+use super::{Listener, fields, is_time};
 use common::sealed::MasterKey;
 use serde_json::{Value, json};
 use tests::{Connectctl, MASTER_KEY, TestDatabase, World, text, words};

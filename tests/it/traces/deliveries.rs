@@ -1,7 +1,8 @@
 //! Traces of waiting, replayed and retried deliveries, and of units of several requests.
 
-use super::waiting;
-use super::{SENT, TRACE, enquiry_submitted, lines, lines_with, request, request_id, trace_of, verbose};
+use super::{
+    SENT, TRACE, enquiry_submitted, lines, lines_with, request, request_id, trace_of, verbose, waiting,
+};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

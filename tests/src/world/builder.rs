@@ -1,15 +1,13 @@
 //! The builder of worlds.
 
 use super::{Proxies, World, shared};
-use crate::MASTER_KEY;
 use crate::connectctl::Connectctl;
 use crate::database::TestDatabase;
-use crate::duration;
 use crate::program::Program;
 use crate::proxy::Proxy;
 use crate::queues::Queues;
-use crate::services;
 use crate::url::{address, with_address};
+use crate::{MASTER_KEY, duration, services};
 use futures_util::future::join_all;
 
 /// Programs, servers and settings of a world to be started.

@@ -3,12 +3,11 @@
 use super::trace_parent;
 use crate::pipeline::events::UnitEvent;
 use common::broker::Message;
-use common::bundle;
 use common::event::{Envelope, EventResult, parse_batch, parse_events};
-use common::limited;
 use common::log_limit::LogLimit;
 use common::message::{BatchMeta, BatchPart};
 use common::trace::{RequestContext, SpanKind, TraceSpan};
+use common::{bundle, limited};
 
 /// A message of the events queue whose metadata could be parsed.
 pub(super) struct EventsMessage<'m> {

@@ -2,9 +2,8 @@
 
 use super::{
     ClientReferences, Columns, LoadRequest, States, WantedIdentities, bind_found, discoveries, found,
-    proposals, rows, trips,
+    proposals, rows, trips, unreadable, write_rows,
 };
-use super::{unreadable, write_rows};
 use crate::state::{Lead, RowState};
 use common::db::{Query, TxError};
 use common::model::{ClientId, LeadId, Stage, TenantId};

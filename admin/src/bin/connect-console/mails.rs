@@ -5,14 +5,13 @@
 
 use admin::overview::{self, AttentionNews, MailRecipient, claim_news, confirm_news, mail_recipients};
 use common::db::{Client as PooledClient, Database, PoolSettings};
-use common::limited;
 use common::log_limit::LogLimit;
 use common::periodic::ticks;
 use common::sealed::Secret;
 use common::settings::{
     ConsoleUrl, DatabaseUrl, Environment, Section, SettingError, Variable, error, is_loopback,
 };
-use common::variables;
+use common::{limited, variables};
 use lettre::message::header::{ContentType, HeaderName, HeaderValue};
 use lettre::message::{Mailbox, Message};
 use lettre::transport::smtp::AsyncSmtpTransportBuilder;

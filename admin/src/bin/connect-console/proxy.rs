@@ -4,10 +4,9 @@ use crate::failure::Failure;
 use crate::request::Request;
 use admin::console::{GroupRoles, Session, SignInMethod, VerifiedPerson};
 use admin::input::{Name, TenantSlug};
-use common::limited;
 use common::log_limit::LogLimit;
 use common::settings::{Environment, Networks, Section, SettingError, SettingValue, Variable, error};
-use common::variables;
+use common::{limited, variables};
 use hyper::HeaderMap;
 use hyper::header::HeaderName;
 

@@ -3,12 +3,11 @@
 use super::arguments::Arguments;
 use super::{pretty, print};
 use bytes::Bytes;
-use common::clock;
 use common::sealed::Secret;
 use common::settings::{Environment, Section, SettingError, Variable};
 use common::signature::{Signed, sign};
 use common::tls::TrustedRoots;
-use common::variables;
+use common::{clock, variables};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::{Request, StatusCode};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};

@@ -2,8 +2,7 @@
 
 use crate::context::Context;
 use crate::output::show;
-use admin::Result;
-use admin::advisor;
+use admin::{Result, advisor};
 use clap::{Args, Subcommand};
 use common::advisor::ActionReply;
 use common::broker::{Broker, MessageKeys, Queue, QueueUse, Rpc};

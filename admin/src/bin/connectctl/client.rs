@@ -1,8 +1,7 @@
 //! `connectctl client`: everything that is stored of a person, and its erasure (D32).
 
 use crate::arguments::ClientArgs;
-use crate::context::Context;
-use crate::context::confirm;
+use crate::context::{Context, confirm};
 use crate::output::show;
 use admin::people::{self, Receipt};
 use clap::Subcommand;
