@@ -1,10 +1,11 @@
 //! The CRM's views of a tenant: its leads, the bookings and inbox of a lead, the timeline and discovery records of a client,
 //! and the notifications of its members. Each lists the newest items, newest last.
 
-pub use crate::store::records::{ClientLead, Credit, PipelineFilter, PipelineLead, ShownClient};
+pub use crate::store::records::{ClientLead, Credit, PipelineFilter, PipelineLead};
 pub use crate::store::streams::{Discovery, InboxMessage, Invoice, Notification, TimelineEntry};
 use crate::{AdminError, Newest, Result, store, tenants};
 use common::model::{ClientId, LeadId, TenantId};
+use common::view::ClientView;
 use tokio_postgres::Client;
 
 /// Finds a client of the tenant with the slug `tenant`.
@@ -47,8 +48,8 @@ pub async fn lead(client: &Client, tenant: &str, id: &str) -> Result<PipelineLea
     found.ok_or_else(|| AdminError::LeadNotFound { lead: id.to_owned(), tenant: tenant.to_owned() })
 }
 
-/// The client with the id `id`.
-pub async fn client(client: &Client, tenant: &str, id: &str) -> Result<ShownClient> {
+/// The client with the id `id`, without its roster.
+pub async fn client(client: &Client, tenant: &str, id: &str) -> Result<ClientView> {
     let (tenant_id, client_id) = find_client(client, tenant, id).await?;
     let found = store::records::shown_client(client, tenant_id, client_id).await?;
     found.ok_or_else(|| AdminError::ClientNotFound { client: id.to_owned(), tenant: tenant.to_owned() })

@@ -6,7 +6,7 @@ use crate::{AdminError, Newest, Result};
 use chrono::{DateTime, Utc};
 use common::clock;
 use common::model::{Brief, ClientId, LeadId, Stage, TenantId, TripId};
-use common::view::{BriefView, LeadView, OwnerView};
+use common::view::{BriefView, ClientView, LeadView, OwnerView};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio_postgres::{Client, Row, Transaction};
@@ -50,31 +50,6 @@ pub struct Credit {
     /// When these values were valid.
     #[serde(serialize_with = "clock::serialize")]
     pub as_of: DateTime<Utc>,
-}
-
-/// A client as the settings area shows it.
-#[derive(Clone, Debug)]
-pub struct ShownClient {
-    /// UUIDv7 (D18).
-    pub id: ClientId,
-    /// Full name.
-    pub name: String,
-    /// As sent.
-    pub email: Option<String>,
-    /// As sent.
-    pub phone: Option<String>,
-    /// Label.
-    pub company: Option<String>,
-    /// The caller's own id for the person.
-    pub external_id: Option<String>,
-    /// `individual` or `company`.
-    pub client_type: String,
-    /// Whether they agreed to marketing.
-    pub marketing_opt_in: bool,
-    /// When it was created.
-    pub created_at: DateTime<Utc>,
-    /// Last change.
-    pub updated_at: DateTime<Utc>,
 }
 
 /// A lead in the list of a client's leads.
@@ -214,15 +189,16 @@ pub(crate) async fn is_known_client(client: &Client, tenant: TenantId, id: Clien
     exists(client, CLIENT_EXISTS, &[&tenant.0, &id.0]).await
 }
 
+/// A client as the settings area shows it: without the roster.
 pub(crate) async fn shown_client(
     client: &Client,
     tenant: TenantId,
     id: ClientId,
-) -> Result<Option<ShownClient>> {
+) -> Result<Option<ClientView>> {
     let read = |row: &Row| {
-        Ok(read_row!(row => ShownClient {
+        Ok(read_row!(row => ClientView {
             id = "client_id" as ClientId, name, email, phone, company, external_id, client_type,
-            marketing_opt_in, created_at, updated_at
+            marketing_opt_in, created_at, updated_at, travelers: Vec::new()
         }))
     };
     one(client, SHOWN_CLIENT, &[&tenant.0, &id.0], read).await

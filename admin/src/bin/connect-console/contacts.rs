@@ -6,8 +6,9 @@ use admin::deliveries::{Delivery, DeliveryPage};
 use admin::find::FoundStep;
 use admin::keys::Key;
 use admin::tenants::Member;
-use admin::views::{ClientLead, Invoice, PipelineLead, ShownClient, TimelineEntry};
+use admin::views::{ClientLead, Invoice, PipelineLead, TimelineEntry};
 use common::model::Email;
+use common::view::ClientView;
 use uuid::Uuid;
 
 /// Stands for what is masked.
@@ -45,7 +46,7 @@ impl Contacts for String {
     }
 }
 
-impl Contacts for ShownClient {
+impl Contacts for ClientView {
     fn mask(&mut self) {
         // A client without a name is named after its email or phone.
         self.name.mask();

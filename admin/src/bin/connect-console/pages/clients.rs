@@ -5,7 +5,8 @@ use crate::context::View;
 use crate::failure::Failure;
 use crate::format::time;
 use crate::layout;
-use admin::views::{self, ClientLead, Discovery, ShownClient, TimelineEntry};
+use admin::views::{self, ClientLead, Discovery, TimelineEntry};
+use common::view::ClientView;
 use maud::{Markup, html};
 use warp::reply::Response;
 
@@ -41,7 +42,7 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
     Ok(layout::page(&view, &shown.name, &content))
 }
 
-fn facts(shown: &ShownClient) -> Markup {
+fn facts(shown: &ClientView) -> Markup {
     html! {
         dl {
             dt { "Email" } dd { bdi { (shown.email.as_deref().unwrap_or("-")) } }
