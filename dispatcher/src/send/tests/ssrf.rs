@@ -18,13 +18,6 @@ fn closing(authority: &Authority) -> Receiver {
     receiver
 }
 
-async fn refused(answer: &[&str]) -> (String, Vec<String>) {
-    let network = FakeNetwork::answering(&[answer], None);
-    let attempt = send(&public_only(&network, None), "https://hooks.example/").await;
-    assert_eq!(attempt.outcome, Outcome::AddressRefused, "{attempt:?}");
-    (attempt.error.unwrap(), network.dialed())
-}
-
 #[tokio::test]
 async fn refuses_a_host_that_resolves_to_a_private_address_later() {
     let authority = Authority::new();
@@ -57,20 +50,6 @@ async fn resolves_once_per_connection_and_connects_to_a_resolved_address() {
     }
     assert_eq!(network.asked(), [NAME, NAME]);
     assert_eq!(network.dialed(), ["93.184.215.14:8443", "93.184.215.15:8443"]);
-}
-
-#[tokio::test]
-async fn one_address_that_is_not_public_refuses_the_name() {
-    for answer in [
-        &[PUBLIC, "10.0.0.1"][..],
-        &["169.254.169.254", PUBLIC],
-        &[PUBLIC, "::ffff:192.168.0.1"],
-        &[PUBLIC, "64:ff9b::7f00:1"],
-        // Also beyond the addresses that would be tried.
-        &[PUBLIC, PUBLIC, PUBLIC, PUBLIC, PUBLIC, PUBLIC, PUBLIC, PUBLIC, PUBLIC, "::1"],
-    ] {
-        assert_eq!(refused(answer).await, ("the host is not public".to_owned(), vec![]));
-    }
 }
 
 #[tokio::test]
