@@ -2,13 +2,12 @@
 //!
 //! The notice of a dead-lettered delivery stays in the dead-letter queue until an operator requeues or drops it.
 
-use super::parse_id;
+use super::{Delivery, parse_id};
 use crate::audit::{Actor, AuditAction, record};
-use crate::store::{deliveries, delivery_changes};
+use crate::store::{deliveries, delivery_changes, subscriptions};
 use crate::{AdminError, Result, transact};
-use common::model::{DeliveryState, TenantId};
+use common::model::DeliveryState;
 use tokio_postgres::{Client, Transaction};
-use uuid::Uuid;
 
 const REPLAYABLE: &[DeliveryState] = &[DeliveryState::DeadLettered, DeliveryState::Delivered];
 
@@ -35,9 +34,15 @@ pub async fn replay_one(client: &mut Client, actor: &Actor, id: &str) -> Result<
     })
 }
 
-/// Makes the next attempt of a tenant's pending delivery due now. Its schedule goes on after that attempt.
-pub async fn send_now(client: &mut Client, actor: &Actor, tenant: TenantId, id: Uuid) -> Result<()> {
+/// Makes the next attempt of a pending delivery due now. Its schedule goes on after that attempt.
+pub async fn send_now(client: &mut Client, actor: &Actor, delivery: &Delivery) -> Result<()> {
+    let Delivery { id, tenant, subscription_id, .. } = *delivery;
     transact(client, async |tx| {
+        let subscription = subscriptions::slug(tx, subscription_id).await?;
+        if subscription.is_none_or(|(.., is_paused)| is_paused) {
+            let waits = "the subscription is paused or was removed: nothing is sent to it";
+            return Err(AdminError::InvalidInput(waits.to_owned()));
+        }
         if !delivery_changes::send_now(tx, tenant, id).await? {
             let ended = "the delivery is not pending any more: open its page again";
             return Err(AdminError::InvalidInput(ended.to_owned()));

@@ -87,6 +87,9 @@ pub struct Delivery {
     pub event_type: Option<String>,
     /// Id of the subscription.
     pub subscription_id: Uuid,
+    /// As in the header `X-Connect-Sequence`.
+    #[serde(skip)]
+    pub number: i64,
     /// URL of the receiver, without the values of its query.
     #[serde(skip)]
     pub url: String,
@@ -110,7 +113,7 @@ pub struct Delivery {
 macro_rules! shown {
     ($deliveries:expr) => {
         concat!(
-            "SELECT d.tenant_id, d.delivery_id, d.event_id, d.subscription_id, d.state, d.created_at,
+            "SELECT d.tenant_id, d.delivery_id, d.event_id, d.subscription_id, d.number, d.state, d.created_at,
     d.next_attempt_at, d.last_at, d.last_status, d.last_error, d.last_duration_ms, o.event_type, o.origin,
     coalesce(s.display_url, '') AS url
 FROM (",
@@ -290,7 +293,7 @@ fn delivery(row: &Row) -> Result<Delivery> {
         })
     };
     Ok(read_row!(row => Delivery {
-        id = "delivery_id", tenant = "tenant_id" as TenantId, event_id, event_type, subscription_id, url,
+        id = "delivery_id", tenant = "tenant_id" as TenantId, event_id, event_type, subscription_id, number, url,
         state: state(row)?, created_at, next_attempt_at: next_attempt.map(clock::to_text), origin,
         attempts: Vec::new(), last: last_at.map(last).transpose()?
     }))

@@ -30,8 +30,9 @@ common::statements! {
     ))
     RETURNING delivery_id";
 
+    /// One that is due already keeps its place.
     const SEND_NOW = "-- deliveries.send_now
-    UPDATE deliveries SET next_attempt_at = now()
+    UPDATE deliveries SET next_attempt_at = least(next_attempt_at, now())
     WHERE tenant_id = $1 AND delivery_id = $2 AND state = 'pending'";
 
     /// A delivery that the dispatcher finishes meanwhile keeps its outcome.

@@ -1,6 +1,6 @@
 //! Deliveries in the browser: pages, filters, replays.
 
-use super::{ConsoleWorld, body};
+use super::{ConsoleWorld, between, body};
 use tests::{Behavior, Receiver, event, text, until_equal, words};
 
 const DELIVERIES: &str = "/agencies/acme/deliveries";
@@ -49,6 +49,12 @@ async fn failed_deliveries_are_seen_and_replayed_one_by_one_and_all_that_match()
     ];
     for part in parts {
         assert!(page.contains(part), "{part}: {page}");
+    }
+    let shown = between(&page, "POST ", "</code>").to_lowercase();
+    let sent = receiver.received_at("/hook");
+    for name in sent[0].headers().map(|(name, _)| name.to_lowercase()) {
+        let is_shown = shown.contains(&format!("\n{name}: "));
+        assert!(is_shown || name == "host" || name == "content-length", "{name}: {shown}");
     }
     assert!(!page.contains("x-evil"), "only headers that explain a failure are kept: {page}");
     let viewer = console.viewer().await;

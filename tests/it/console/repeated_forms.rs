@@ -76,13 +76,21 @@ async fn every_form_acts_once_and_shows_the_same_page() {
     let created = console.world.subscribe("https://93.184.215.14/hook").await;
     let subscription = text(&created["id"]);
     let (hook, delivery) = (format!("{AGENCY}/webhooks/{subscription}"), Uuid::now_v7());
-    let insert = format!(
-        "INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, number, state, created_at)
-         SELECT tenant_id, '{delivery}', '{delivery}', '{subscription}', 1, 'delivered', now() FROM tenants WHERE slug = 'acme'"
-    );
-    database.execute(&insert).await;
+    let insert = |values: &str| {
+        format!(
+            "INSERT INTO deliveries (tenant_id, subscription_id, created_at, delivery_id, event_id, number, state, next_attempt_at)
+             SELECT tenant_id, '{subscription}', now(), {values} FROM tenants WHERE slug = 'acme'"
+        )
+    };
+    database.execute(&insert(&format!("'{delivery}', '{delivery}', 1, 'delivered', NULL"))).await;
     let [settings, webhooks, deliveries, members, partners] =
         ["settings", "webhooks", "deliveries", "members", "partners"].map(|one| format!("{AGENCY}/{one}"));
+    let overdue = Uuid::now_v7();
+    let values = format!("'{overdue}', '{overdue}', 2, 'pending', now() - interval '1 hour'");
+    database.execute(&insert(&values)).await;
+    visitor.change(&format!("{deliveries}/{overdue}/send-now"), &[]).await;
+    let kept = "SELECT count(*) FROM deliveries WHERE next_attempt_at < now() - interval '59 minutes'";
+    assert_eq!(database.count(kept).await, 1, "what is due already keeps its place");
     let filter = [("state", "delivered"), ("rate", "50")];
     let mut sent = BTreeSet::new();
     for (page, action, fields) in [

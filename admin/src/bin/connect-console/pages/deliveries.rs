@@ -214,7 +214,7 @@ fn action(view: &View<'_>, delivery: &Delivery) -> Markup {
         DeliveryState::Pending => (
             path("/send-now"),
             "Send now",
-            "Makes the next attempt at once, unless the subscription is paused.",
+            "Makes the next attempt at once, instead of at its time.",
         ),
         DeliveryState::DeadLettered | DeliveryState::Delivered => (
             path("/replay"),
@@ -276,27 +276,29 @@ fn attempts(delivery: &Delivery) -> Markup {
 
 /// The request of the last attempt, or of the first one if there was none. What is not stored is left out.
 fn request(view: &View<'_>, delivery: &Delivery) -> Markup {
-    let signed = delivery.attempts.last().map_or_else(
-        || "t=<seconds when it is sent>".to_owned(),
-        |attempt| format!("t={}", attempt.at.timestamp()),
-    );
+    let at = delivery.attempts.last().map(|attempt| attempt.at.timestamp().to_string());
+    let t = at.as_deref().unwrap_or("<seconds when it is sent>");
     let slug = view.tenant_if_any().map_or("", |tenant| tenant.slug.as_str());
     let event_type = delivery.event_type.as_deref().unwrap_or("<no longer stored>");
-    let (signature, id) = (format!("{signed},v1=<not stored>"), delivery.id.to_string());
-    let headers = [
-        ("Content-Type", "application/json"),
-        ("Accept", "*/*"),
-        ("User-Agent", USER_AGENT),
-        ("X-Connect-Signature", signature.as_str()),
-        ("X-Connect-Tenant", slug),
-        ("X-Connect-Event", event_type),
-        ("X-Connect-Delivery", id.as_str()),
-        ("traceparent", "<not stored>"),
-    ];
-    let headers: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    let Delivery { id, event_id, number, url, .. } = delivery;
+    let request = format!(
+        "POST {url}
+Content-Type: application/json
+Accept: */*
+User-Agent: {USER_AGENT}
+X-Connect-Signature: t={t},v1=<not stored>
+X-Connect-Tenant: {slug}
+X-Connect-Event: {event_type}
+X-Connect-Delivery: {id}
+X-Connect-Sequence: {number}
+Webhook-Id: {event_id}
+Webhook-Timestamp: {t}
+Webhook-Signature: v1,<not stored>
+Traceparent: <not stored>"
+    );
     html! {
-        pre.wrapped { code data-copy { "POST " (delivery.url) "\n" (headers.join("\n")) } }
-        p.hint { "Each attempt is signed when it is sent. The values in the query of the URL are not shown." }
+        pre.wrapped { code data-copy { (request) } }
+        p.hint { "Each attempt is signed when it is sent. The values in the query of the URL are not shown, and the headers Webhook-... are not sent with a secret of another form." }
     }
 }
 
@@ -305,7 +307,7 @@ pub(crate) async fn send_now(mut change: Change<'_>) -> Result<Response, Failure
     let delivery = find(change.client(), &context).await?;
     let page = context.tenant_path(&format!("/deliveries/{}?done=sent-now", delivery.id));
     let send = async |client: &mut Client, actor: &Actor| {
-        deliveries::send_now(client, actor, delivery.tenant, delivery.id).await
+        deliveries::send_now(client, actor, &delivery).await
     };
     change.run(page, send).await
 }

@@ -133,10 +133,11 @@ async fn with_faults(view: View<'_>, faults: &Faults) -> Result<Response, Failur
             dt { "Id" } dd { code data-copy { (id) } }
             dt { "Created" } dd { (time(subscription.created_at)) }
         }
-        div data-refresh="5" {
+        div data-refresh="10" {
             h2 { "Health" }
             (health_section(health.get(&subscription.id)))
             div.strip { (attempts(&day)) }
+            p.hint { "Attempts of the last 24 hours, at its newest " (HEALTH_DELIVERIES) " deliveries." }
             h2 { "Last deliveries" }
             (table(&view, &newest))
         }
@@ -208,7 +209,6 @@ fn health_section(health: Option<&ReceiverHealth>) -> Markup {
         @if let Some((at, why)) = &health.last_failure {
             p { "Last failure " (time(*at)) ": " span.bad { (why) } }
         }
-        p.hint { "Events of the last 24 hours, of at most " (HEALTH_DELIVERIES) " deliveries." }
     }
 }
 

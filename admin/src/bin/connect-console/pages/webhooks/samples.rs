@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-/// The code in three languages. A secret consists of letters, digits, `-` and `_`, so that it cannot end a quotation.
+/// The code in three languages. A secret consists of characters of base64, so that it cannot end a quotation.
 pub(super) fn all(secret: &str) -> Markup {
     let samples = [("Python 3", PYTHON), ("Node 18 or later", NODE), ("PHP 8", PHP)];
     html! {
