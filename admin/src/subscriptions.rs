@@ -108,7 +108,10 @@ pub async fn set_url(
     let sealed = seal_url(master_keys, receiver, tenant, parsed)?;
     transact(client, async |tx| {
         let changed = store::subscriptions::set_url(tx, parsed, receiver.as_str(), &sealed).await?;
-        recorded(tx, actor, AuditAction::SetSubscriptionUrl, id, changed).await
+        let Some((tenant, subscription, was)) = changed else { return Err(refusal(tx, id).await) };
+        let target = format!("{parsed} from={was} to={}", subscription.url);
+        record(tx, actor, AuditAction::SetSubscriptionUrl, &target, Some(tenant)).await?;
+        Ok(subscription)
     })
     .await
 }

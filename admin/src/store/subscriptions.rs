@@ -82,8 +82,11 @@ common::statements! {
     RETURNING tenant_id, subscription_id, display_url, key_prefix, event_types, created_at, paused_at, removed_at";
 
     const SET_URL = "-- subscriptions.set_url
-    UPDATE subscriptions SET display_url = $2, url_sealed = $3 WHERE subscription_id = $1 AND removed_at IS NULL
-    RETURNING tenant_id, subscription_id, display_url, key_prefix, event_types, created_at, paused_at, removed_at";
+    UPDATE subscriptions s SET display_url = $2, url_sealed = $3
+    FROM (SELECT display_url AS was FROM subscriptions WHERE subscription_id = $1 LIMIT 1 FOR UPDATE) old
+    WHERE s.subscription_id = $1 AND s.removed_at IS NULL
+    RETURNING s.tenant_id, s.subscription_id, s.display_url, s.key_prefix, s.event_types, s.created_at, s.paused_at,
+        s.removed_at, old.was";
 
     const SLUG = "-- subscriptions.slug
     SELECT s.tenant_id, t.slug, s.paused_at IS NOT NULL
@@ -196,14 +199,15 @@ pub(crate) async fn set_events(
     one(tx, SET_EVENTS, &[&id, &events, &clock::database_now()], tenant_and_subscription).await
 }
 
-/// Replaces the URL of the receiver, which is stored sealed, and without the values of its query.
+/// Replaces the URL of the receiver, which is stored sealed, and without the values of its query. Returns the one before as well.
 pub(crate) async fn set_url(
     tx: &Transaction<'_>,
     id: Uuid,
     url: &str,
     sealed: &[u8],
-) -> Result<Option<(TenantId, Subscription)>> {
-    one(tx, SET_URL, &[&id, &displayable(url), &sealed], tenant_and_subscription).await
+) -> Result<Option<(TenantId, Subscription, String)>> {
+    let read = |row: &Row| Ok((TenantId(row.try_get("tenant_id")?), subscription(row)?, row.try_get("was")?));
+    one(tx, SET_URL, &[&id, &displayable(url), &sealed], read).await
 }
 
 /// The tenant with its slug, and whether the subscription is paused, of one that is not removed.

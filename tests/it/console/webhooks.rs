@@ -44,7 +44,10 @@ async fn a_subscription_is_created_paused_resumed_rotated_and_removed() {
         body(&refused)
     );
     let recorded = console.world.connectctl.list(&["audit", "--tenant", "acme"]).await;
-    assert_eq!(recorded.iter().filter(|record| record["action"] == "subscription.url").count(), 1);
+    let changes: Vec<_> = recorded.iter().filter(|record| record["action"] == "subscription.url").collect();
+    let target = text(&changes[0]["target"]);
+    let told = " from=https://93.184.215.14/hook?token=*** to=https://93.184.215.14/moved?token=***";
+    assert!(changes.len() == 1 && target.ends_with(told), "{changes:?}");
     visitor.change(&format!("{page}/pause"), &[]).await;
     assert_eq!(count("paused_at IS NOT NULL").await, 1);
     assert!(visitor.page("/agencies/acme").await.contains("1 subscriptions are paused"));
@@ -151,6 +154,10 @@ async fn event_types_are_changed_and_a_test_event_shows_the_health_of_the_receiv
     let delivery = between(&failed, "/agencies/acme/deliveries/", "\"");
     let delivery = format!("/agencies/acme/deliveries/{delivery}");
     visitor.until_shown(&delivery, &["Retrying", "Send now"]).await;
+    visitor.change(&format!("{page}/pause"), &[]).await;
+    let refused = visitor.post(&format!("{delivery}/send-now"), &[]).await;
+    assert!(refused.status == 409 && body(&refused).contains("is paused"), "{}", body(&refused));
+    visitor.change(&format!("{page}/resume"), &[]).await;
     let sent = visitor.change(&format!("{delivery}/send-now"), &[]).await;
     assert_eq!(sent, format!("{delivery}?done=sent-now"));
     let shown = visitor.until_shown(&delivery, &["Delivered"]).await;
