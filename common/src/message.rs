@@ -20,7 +20,7 @@ pub struct BatchMeta {
     pub published_at: DateTime<Utc>,
     /// The number of events in the batch.
     pub events: u16,
-    /// Whether nothing is to be written (`Connect-Dry-Run`, D46).
+    /// Whether nothing is to be written (`Connect-Dry-Run`, D46). A worker that ignored it would write.
     #[serde(default)]
     pub dry_run: bool,
     /// The request's trace context, as a W3C `traceparent`.

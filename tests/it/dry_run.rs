@@ -172,9 +172,10 @@ async fn a_bad_dry_run_is_refused_like_a_real_request_and_a_bad_header_by_its_na
         let (real, response) = (world.http().send(real).await, dry(&world, request).await);
         assert_eq!((response.status, &response.body), (400, &real.body));
     }
-    let [used, _] = requests();
-    assert_eq!(dry(&world, used.clone()).await.json()["accepted"], 1);
-    world.http().send(&used).await.assert_error(401, "unauthorized");
+    for used in requests() {
+        assert!([200, 201].contains(&dry(&world, used.clone()).await.status));
+        world.http().send(&used).await.assert_error(401, "unauthorized");
+    }
     assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 0);
 }
 

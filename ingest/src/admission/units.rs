@@ -6,6 +6,8 @@ use common::event::{Envelope, InboundType};
 const UNIT_BYTES: usize = 4 * 1024;
 /// Maximum number of units of one event.
 pub(super) const EVENT_UNITS_MAX: u64 = 3;
+/// Minimum number of units of a dry run: it is a transaction of its own, which real requests share.
+const DRY_RUN_UNITS: u64 = 8;
 
 /// Units of an event of that type: the cost for worker and database relative to a contact event
 /// (`make bench ARGS=fairness`).
@@ -28,18 +30,19 @@ const fn event_units(event_type: InboundType) -> u64 {
 }
 
 /// Units of a batch of these events, whose body has so many bytes.
-pub(crate) fn batch_units(events: &[Envelope<'_>], bytes: usize) -> u64 {
-    units(events.iter().map(|event| event_units(event.event_type)).sum(), bytes)
+pub(crate) fn batch_units(events: &[Envelope<'_>], bytes: usize, dry_run: bool) -> u64 {
+    units(events.iter().map(|event| event_units(event.event_type)).sum(), bytes, dry_run)
 }
 
 /// Units of a records write, whose body has so many bytes.
-pub(crate) fn write_units(bytes: usize) -> u64 {
-    units(1, bytes)
+pub(crate) fn write_units(bytes: usize, dry_run: bool) -> u64 {
+    units(1, bytes, dry_run)
 }
 
 /// The larger of the work and the size.
-fn units(work: u64, bytes: usize) -> u64 {
-    work.max(bytes.div_ceil(UNIT_BYTES) as u64)
+fn units(work: u64, bytes: usize, dry_run: bool) -> u64 {
+    let least = if dry_run { DRY_RUN_UNITS } else { 1 };
+    work.max(bytes.div_ceil(UNIT_BYTES) as u64).max(least)
 }
 
 #[cfg(test)]
@@ -57,8 +60,9 @@ mod tests {
         let body =
             format!(r#"{{"events":[{},{}]}}"#, event("contact.identified"), event("enquiry.submitted"));
         let events = parse_batch(body.as_bytes(), "acme").unwrap();
-        assert_eq!(batch_units(&events, body.len()), 4);
-        assert_eq!(batch_units(&events, 5 * UNIT_BYTES + 1), 6);
-        assert_eq!((write_units(0), write_units(3 * UNIT_BYTES)), (1, 3));
+        assert_eq!(batch_units(&events, body.len(), false), 4);
+        assert_eq!(batch_units(&events, 5 * UNIT_BYTES + 1, false), 6);
+        assert_eq!((write_units(0, false), write_units(3 * UNIT_BYTES, false)), (1, 3));
+        assert_eq!((batch_units(&events, body.len(), true), write_units(9 * UNIT_BYTES, true)), (8, 9));
     }
 }

@@ -58,7 +58,7 @@ fn parse_valid_batch(head: &RequestHead, body: &Bytes, tenant: &str) -> Result<(
                 body: body.clone(),
                 dry_run,
             };
-            Ok((batch_units(&batch.envelopes, body.len()), valid))
+            Ok((batch_units(&batch.envelopes, body.len(), dry_run), valid))
         }
         Err(faults) => Err(Refusal::InvalidRequest(faults.to_string())),
     })

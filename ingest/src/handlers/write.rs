@@ -31,6 +31,8 @@ pub(super) async fn handle(
     let key = resource.is_list().then(|| IdempotencyKey::from_headers(&head.headers)).transpose();
     let key = key.map(|key| key.map(|key| key.as_str().to_owned()));
     let came_with = key.as_ref().ok().cloned().flatten();
+    // The header is not signed: the signature of a dry run must not be good for a real write with the same key (D3).
+    let came_with = came_with.filter(|_| is_dry_run(&head.headers) == Ok(false));
     let parsed = key.and_then(|key| parse_valid_write(head, resource, key, body));
     let (share, write) = services.admit(verified, &services.writes.queue, came_with, parsed).await?;
     written(services.writes.submit(head.request_context, verified.caller(), write, body, share).await?)
@@ -55,7 +57,7 @@ fn parse_valid_write(
     run_cpu_bound(body.len(), || check_body(target, body))
         .map_err(|refused| Refusal::Write(WriteRefusal::from(refused)))?;
     let write = ValidWrite { target, path: head.uri.path().to_owned(), idempotency_key, if_match, dry_run };
-    Ok((write_units(body.len()), write))
+    Ok((write_units(body.len(), dry_run), write))
 }
 
 fn check_body(target: WriteTarget, body: &[u8]) -> Result<(), BodyError> {

@@ -119,7 +119,7 @@ impl UnitContext {
             .states
             .get_mut(&tenant)
             .ok_or_else(|| TxError::Abandoned("the tenant does not exist".to_owned()))?;
-        // A dry run has a number that is neither shown nor stored.
+        // A dry run has a number that is neither shown nor stored; nor is the owner whose turn it decides.
         let mut made_up = self.is_dry_run.then(|| NumberBlock::new(0, [1]));
         let numbers = match &mut made_up {
             Some(made_up) => made_up,
