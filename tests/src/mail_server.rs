@@ -19,6 +19,7 @@ struct State {
     mails: Mutex<Vec<String>>,
     connections: AtomicUsize,
     is_silent: AtomicBool,
+    is_refusing: AtomicBool,
 }
 
 impl MailServer {
@@ -38,6 +39,11 @@ impl MailServer {
     /// Whether it responds to nothing.
     pub fn set_silent(&self, is_silent: bool) {
         self.state.is_silent.store(is_silent, Ordering::Relaxed);
+    }
+
+    /// Whether it refuses every recipient for good.
+    pub fn set_refusing(&self, is_refusing: bool) {
+        self.state.is_refusing.store(is_refusing, Ordering::Relaxed);
     }
 
     /// How many connections were made.
@@ -71,7 +77,8 @@ async fn serve(connection: TcpStream, state: &State) -> std::io::Result<()> {
         if connection.read_line(&mut line).await? == 0 {
             return Ok(());
         }
-        response = "250 taken\r\n";
+        let is_refused = line.starts_with("RCPT") && state.is_refusing.load(Ordering::Relaxed);
+        response = if is_refused { "550 unknown\r\n" } else { "250 taken\r\n" };
         if line.trim_end() == "DATA" {
             connection.write_all(b"354 go on\r\n").await?;
             let mut mail = String::new();

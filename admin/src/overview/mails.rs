@@ -22,7 +22,12 @@ pub async fn claim_news(
 
 /// Notes that what was claimed was told.
 pub async fn confirm_news(client: &Client, tenant: TenantId, news: &[AttentionNews]) -> Result<()> {
-    let causes = column(news, |one| one.cause.as_str());
-    store::attention::confirm(client, tenant, &causes).await?;
+    store::attention::confirm(client, tenant, news).await?;
+    Ok(())
+}
+
+/// Keeps what was claimed for an hour: its mail was refused for good.
+pub async fn postpone_news(client: &Client, tenant: TenantId, news: &[AttentionNews]) -> Result<()> {
+    store::attention::postpone(client, tenant, news).await?;
     Ok(())
 }

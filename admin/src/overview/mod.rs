@@ -18,7 +18,7 @@ use chrono::{DateTime, DurationRound as _, TimeDelta, Utc};
 use common::broker::Queue;
 use common::clock;
 use common::model::TenantId;
-pub use mails::{claim_news, confirm_news};
+pub use mails::{claim_news, confirm_news, postpone_news};
 use tokio_postgres::Client;
 use uuid::Uuid;
 

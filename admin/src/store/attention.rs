@@ -3,6 +3,7 @@
 use super::{all, exactly_one, execute, read_row};
 use crate::Result;
 use chrono::{DateTime, Utc};
+use common::db::column;
 use common::model::TenantId;
 use tokio_postgres::{Client, Row};
 use uuid::Uuid;
@@ -107,8 +108,12 @@ common::statements! {
     SELECT cause, text, has_recovered FROM begun UNION ALL SELECT cause, text, has_recovered FROM recovered";
 
     const CONFIRM = "-- attention_mails.confirm
-    UPDATE attention_mails SET is_open = NOT is_open, told_at = now(), claimed_until = now()
-    WHERE tenant_id = $1 AND cause = ANY($2)";
+    UPDATE attention_mails m SET is_open = NOT told.has_recovered, told_at = now(), claimed_until = now()
+    FROM unnest($2::text[], $3::boolean[]) AS told (cause, has_recovered)
+    WHERE m.tenant_id = $1 AND m.cause = told.cause";
+
+    const POSTPONE = "-- attention_mails.postpone
+    UPDATE attention_mails SET claimed_until = now() + interval '1 hour' WHERE tenant_id = $1 AND cause = ANY($2)";
 }
 
 /// What failed since a time of a tenant, or of all of them for the nil UUID; what failed most comes first.
@@ -153,6 +158,13 @@ pub(crate) async fn claim(
     all(client, CLAIM, &[&tenant.0, &causes, &texts, &are_mailed], read).await
 }
 
-pub(crate) async fn confirm(client: &Client, tenant: TenantId, causes: &[&str]) -> Result<u64> {
-    execute(client, CONFIRM, &[&tenant.0, &causes]).await
+pub(crate) async fn confirm(client: &Client, tenant: TenantId, news: &[AttentionNews]) -> Result<u64> {
+    let causes = column(news, |one| one.cause.as_str());
+    let have_recovered = column(news, |one| one.has_recovered);
+    execute(client, CONFIRM, &[&tenant.0, &causes, &have_recovered]).await
+}
+
+pub(crate) async fn postpone(client: &Client, tenant: TenantId, news: &[AttentionNews]) -> Result<u64> {
+    let causes = column(news, |one| one.cause.as_str());
+    execute(client, POSTPONE, &[&tenant.0, &causes]).await
 }

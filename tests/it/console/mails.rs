@@ -36,11 +36,20 @@ async fn an_agency_is_told_once_what_needs_attention_and_once_that_it_has_recove
     let viewer = console.viewer().await;
     viewer.until_shown("/agencies/acme", &["fails: 5 of 5 attempts"]).await;
 
-    // A server that does not respond delays neither pages nor the mail that follows.
-    server.set_silent(true);
+    // An address that is refused for good is not tried again for an hour.
+    server.set_refusing(true);
     let set = ctl.json(&words("tenant set --tenant acme --attention-email Ops@Acme.example")).await;
     assert_eq!(set["attentionEmail"], "ops@acme.example");
-    until_equal("a console waits for the server", true, async || server.connections() > 0).await;
+    let postponed =
+        "SELECT count(*) FROM attention_mails WHERE claimed_until > now() + interval '30 minutes'";
+    world.database.until_count(postponed, 1).await;
+    server.set_refusing(false);
+
+    // A server that does not respond delays neither pages nor the mail that follows.
+    server.set_silent(true);
+    let before = server.connections();
+    world.database.execute("UPDATE attention_mails SET claimed_until = now()").await;
+    until_equal("a console waits for the server", true, async || server.connections() > before).await;
     viewer.page("/agencies/acme").await;
     assert_eq!(server.mails(), Vec::<String>::new());
     server.set_silent(false);

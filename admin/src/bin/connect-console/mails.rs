@@ -3,7 +3,9 @@
 //! One task looks at some agencies with an address in each round, in turn. It has its own connection to the database, and limits the
 //! time of everything, so that no page waits for it. Copies of the console agree in the database on who sends what.
 
-use admin::overview::{self, AttentionNews, MailRecipient, claim_news, confirm_news, mail_recipients};
+use admin::overview::{
+    self, AttentionNews, MailRecipient, claim_news, confirm_news, mail_recipients, postpone_news,
+};
 use common::db::{Client as PooledClient, Database, PoolSettings};
 use common::log_limit::LogLimit;
 use common::periodic::ticks;
@@ -145,7 +147,8 @@ impl Mails {
         }
     }
 
-    /// Tells the next agencies after one, and moves on. An error ends the round, because the others would meet it as well.
+    /// Tells the next agencies after one, and moves on. An error of the servers ends the round, because the others would meet
+    /// it as well.
     async fn round(&self, client: &Client, after: &mut Uuid) -> Result<(), String> {
         let agencies = in_time(mail_recipients(client, *after, AGENCIES)).await?;
         for agency in &agencies {
@@ -167,11 +170,13 @@ impl Mails {
         if news.is_empty() {
             return Ok(());
         }
-        let refused = match self.message(agency, &news) {
-            Err(error) => error,
+        let (refused, is_final) = match self.message(agency, &news) {
+            Err(error) => (error, true),
             Ok(message) => match timeout(SEND_WITHIN, self.server.send(message)).await {
                 Ok(Ok(_)) => return in_time(confirm_news(client, agency.tenant, &news)).await,
-                Ok(Err(error)) if error.is_permanent() => admin::describe(&error),
+                Ok(Err(error)) if error.is_permanent() || error.is_transient() => {
+                    (admin::describe(&error), error.is_permanent())
+                }
                 Ok(Err(error)) => return Err(admin::describe(&error)),
                 Err(_) => return Err("the mail server did not take a mail in time".to_owned()),
             },
@@ -183,6 +188,9 @@ impl Mails {
             error = refused,
             "a mail about what needs attention was refused; trying again"
         );
+        if is_final {
+            return in_time(postpone_news(client, agency.tenant, &news)).await;
+        }
         Ok(())
     }
 
