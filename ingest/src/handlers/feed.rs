@@ -113,9 +113,14 @@ async fn read_page(
     // Before the signature is used up, so that a refused request may be sent again.
     let _place = (!wait.is_zero()).then(|| waits.take_place(caller.tenant_id)).transpose()?;
     let until = Instant::now() + wait;
-    let query = asked.map(|(query, _)| RecordQuery::Feed(query));
-    let mut rows = read::find(services, verified, query.clone()).await?;
-    let lookup = RecordLookup { tenant: caller.tenant_id, query: query? };
+    let asked = asked.map(|(query, _)| query);
+    let mut rows = read::find(services, verified, asked.clone().map(RecordQuery::Feed)).await?;
+    let asked = asked?;
+    let find = async |limit| {
+        let query = RecordQuery::Feed(FeedQuery { limit, ..asked.clone() });
+        let lookup = RecordLookup { tenant: caller.tenant_id, query };
+        services.reads.rows(services.reads.find(lookup, services.auth.deadline()).await)
+    };
     loop {
         let page = or_internal_error(deliveries::page(&rows))?;
         if page.subscriptions != 1 || !page.deliveries.is_empty() || waits.is_over(until) {
@@ -126,7 +131,10 @@ async fn read_page(
             // The request itself was in order.
             return Ok(refusal.into_response());
         }
-        rows = services.reads.rows(services.reads.find(lookup.clone(), services.auth.deadline()).await)?;
+        rows = find(1).await?;
+        if !or_internal_error(deliveries::page(&rows))?.deliveries.is_empty() {
+            rows = find(asked.limit).await?;
+        }
     }
 }
 

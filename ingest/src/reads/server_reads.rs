@@ -1,7 +1,7 @@
 //! Reads of records on one server.
 //!
-//! Reads of one kind of record by id, and of feeds, that arrive together share a round trip, see
-//! [`crate::group_queue`]; a look-up by anything else has a round trip of its own. Each kind has a queue of its own,
+//! Reads of one kind of record by id, and looks for a delivery, that arrive together share a round trip, see
+//! [`crate::group_queue`]; anything else has a round trip of its own. Each kind has a queue of its own,
 //! and a connection that is reserved for it, see [`super::pools`].
 
 use super::ReadError;

@@ -78,9 +78,9 @@ impl RecordQuery {
         }
     }
 
-    /// Whether it shares its statement with other requests.
+    /// Whether it shares its statement with other requests: not a part of a feed with many deliveries, which would delay them.
     pub(crate) const fn is_shared(&self) -> bool {
-        self.by_id().is_some() || matches!(self, Self::Feed(_))
+        self.by_id().is_some() || matches!(self, Self::Feed(FeedQuery { limit: 1, .. }))
     }
 
     /// The statement that serves this query alone, and its parameter.
