@@ -77,19 +77,25 @@ fn few_units() -> WorldBuilder {
 async fn a_caller_that_disconnects_keeps_its_share_until_its_batch_is_applied() {
     let mut world = few_units().start().await;
     let zeta = world.add_tenant("zeta").await;
-    let connection = begin(&world, &full_batch(&world.key)).await;
+    let half = || world.key.events(batch(&contacts(&world.key, FULL / 2)));
+    let first = half();
+    let connection = begin(&world, &first).await;
     world.until_depth("events", 1).await;
-    drop(connection);
+    world.http().send(&first).await.assert_error(401, "unauthorized");
+    let connections = [connection, begin(&world, &half()).await];
+    world.until_depth("events", 2).await;
+    drop(connections);
     world.ingests[0].until_sum("connect_http_connections", &[("state", "active")], 0.0).await;
     let refused = full_batch(&world.key);
     let response = world.http().send(&refused).await;
     response.assert_error(503, "overloaded");
     assert!(response.header("retry-after").parse::<u32>().is_ok_and(|seconds| seconds >= 1), "{response:?}");
     assert_eq!(refused_requests(&world).await, 1.0);
-    // It was parsed before: a body that is at fault gets its 400, and takes no share.
+    // A known replay gets its 401, and a body that is at fault its 400: they take no share.
+    world.http().send(&first).await.assert_error(401, "unauthorized");
     world.http().send(&world.key.events("{}")).await.assert_error(400, "invalid_request");
     let waiting = world.ingests[0].metrics().await.sum("connect_backlog_units", &[("queue", "events")]);
-    assert_eq!((waiting, world.queues.depth("events").await), (100.0, 1));
+    assert_eq!((waiting, world.queues.depth("events").await), (100.0, 2));
     eventually("the operator sees which tenant it is", MAX_WAIT, async || {
         // Only recent reports count as waiting.
         world.http().send(&refused).await.assert_error(503, "overloaded");
@@ -107,7 +113,7 @@ async fn a_caller_that_disconnects_keeps_its_share_until_its_batch_is_applied() 
     // The first event of another tenant passes, whatever waits.
     let theirs = zeta.events(batch(&contacts(&zeta, 1)));
     let _theirs = begin(&world, &theirs).await;
-    world.until_depth("events", 2).await;
+    world.until_depth("events", 3).await;
 
     world.add_worker().await;
     // It was refused before its signature was used up.

@@ -40,8 +40,8 @@ async fn ingest_verified(
     VerifiedRequest { body, verified }: &VerifiedRequest,
 ) -> Result<Vec<u8>, Refusal> {
     let caller = verified.caller();
-    let parsed = parse_valid_batch(head, body, &caller.tenant);
-    let (share, batch) = services.admit(verified, &services.events.queue, None, parsed).await?;
+    let parse = || parse_valid_batch(head, body, &caller.tenant);
+    let (share, batch) = services.admit(verified, &services.events.queue, None, parse).await?;
     services.events.submit(head.request_context, caller, batch, share).await
 }
 

@@ -86,23 +86,25 @@ impl Services {
         }
     }
 
-    /// Admits work to a queue: takes the tenant's share of so many units as `parsed` has, then uses up the signature
-    /// (step 7), and only then says what is wrong with the body. So a request that is refused as `overloaded` may be
-    /// sent again unchanged, and a replay learns nothing about its body.
+    /// Parses work and admits it to a queue: takes the tenant's share of so many units as it has, then uses up the
+    /// signature (step 7), and only then says what is wrong with the body. So a request that is refused as `overloaded`
+    /// may be sent again unchanged, and a replay learns nothing about its body.
     ///
-    /// 503 `overloaded`, then as [`ReplayStore::use_up`], then the refusal in `parsed`, which takes no share.
+    /// 401 of a known replay, then 503 `overloaded`, then as [`ReplayStore::use_up`], then the refusal of `parse`, which
+    /// takes no share.
     async fn admit<W>(
         &self,
         verified: &Verified,
         publisher: &QueuePublisher,
         idempotency_key: Option<String>,
-        parsed: Result<(u64, W), Refusal>,
+        parse: impl FnOnce() -> Result<(u64, W), Refusal>,
     ) -> Result<(Share, W), Refusal> {
-        let admitted = match parsed {
+        let entry = self.replays.entry(verified, idempotency_key)?;
+        let admitted = match parse() {
             Ok((units, work)) => Ok((publisher.take_share(verified.caller().tenant_id, units)?, work)),
             Err(refusal) => Err(refusal),
         };
-        self.replays.use_up(verified, idempotency_key).await?;
+        self.replays.use_up(verified, entry).await?;
         admitted
     }
 }

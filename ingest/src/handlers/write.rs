@@ -33,8 +33,8 @@ pub(super) async fn handle(
     let came_with = key.as_ref().ok().cloned().flatten();
     // The header is not signed: the signature of a dry run must not be good for a real write with the same key (D3).
     let came_with = came_with.filter(|_| is_dry_run(&head.headers) == Ok(false));
-    let parsed = key.and_then(|key| parse_valid_write(head, resource, key, body));
-    let (share, write) = services.admit(verified, &services.writes.queue, came_with, parsed).await?;
+    let parse = || key.and_then(|key| parse_valid_write(head, resource, key, body));
+    let (share, write) = services.admit(verified, &services.writes.queue, came_with, parse).await?;
     written(services.writes.submit(head.request_context, verified.caller(), write, body, share).await?)
 }
 

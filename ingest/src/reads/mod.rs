@@ -11,11 +11,10 @@ mod server_reads;
 
 use crate::auth::Verified;
 use crate::refusal::Refusal;
-use crate::replay::{Admission, ReplayStore};
+use crate::replay::ReplayStore;
 use crate::store;
 use crate::store::RowError;
 use crate::store::records::{LookupRows, RecordLookup, RecordQuery};
-use crate::store::replay_entries::ReplayEntry;
 use common::db::TxError;
 use common::limited;
 use common::log_limit::LogLimit;
@@ -98,8 +97,9 @@ impl RecordReader {
         verified: &Verified,
         query: Option<RecordQuery>,
     ) -> Result<Option<ReadResult>, Refusal> {
+        let entry = self.replays.entry(verified, None)?;
         let Some(query) = query else {
-            self.replays.use_up(verified, None).await?;
+            self.replays.use_up(verified, entry).await?;
             return Ok(None);
         };
         let (tenant, deadline) = (verified.caller().tenant_id, verified.deadline());
@@ -107,12 +107,8 @@ impl RecordReader {
         if self.usable_replica().is_some() {
             // A signature that is refused does not wait for the record.
             let found = async { Ok(self.find(lookup, deadline).await) };
-            let ((), found) = tokio::try_join!(self.replays.use_up(verified, None), found)?;
+            let ((), found) = tokio::try_join!(self.replays.use_up(verified, entry), found)?;
             return Ok(Some(found));
-        }
-        let entry = ReplayEntry::new(verified.caller(), verified.signature(), None);
-        if self.replays.is_known_replay(&entry) {
-            Admission::Replayed.check(verified)?;
         }
         let sent = self.primary.send(Some(entry), lookup, deadline).await;
         let result = sent.map_err(|_| Refusal::ReplayStoreUnavailable)?;

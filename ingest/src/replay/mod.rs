@@ -85,23 +85,30 @@ impl ReplayStore {
         StoreRoundTrips { connections, outage, ..self.round_trips.clone() }
     }
 
-    /// Whether memory alone tells that the signature would be refused as a replay.
-    pub(crate) fn is_known_replay(&self, entry: &ReplayEntry) -> bool {
+    /// The entry of a request. `idempotency_key` is that of a records POST (D3), and `None` for every other request. 401
+    /// when memory alone tells that the signature was used before.
+    pub(crate) fn entry(
+        &self,
+        verified: &Verified,
+        idempotency_key: Option<String>,
+    ) -> Result<ReplayEntry, Refusal> {
+        let entry = ReplayEntry::new(verified.caller(), verified.signature(), idempotency_key);
+        if self.is_known_replay(&entry) {
+            Admission::Replayed.check(verified)?;
+        }
+        Ok(entry)
+    }
+
+    fn is_known_replay(&self, entry: &ReplayEntry) -> bool {
         self.round_trips.entries.known_replays.contains(entry)
     }
 
-    /// Uses up the signature of a request. `idempotency_key` is that of a records POST (D3), and `None` for every other
-    /// request.
+    /// Uses up the signature of a request.
     ///
     /// 401 when it was used before, unless it was with the same key (an idempotent replay); 503
     /// `replay_store_unavailable` when too many requests wait, or when there is no verdict in time. In the latter case
     /// the signature may have been stored nevertheless.
-    pub(crate) async fn use_up(
-        &self,
-        verified: &Verified,
-        idempotency_key: Option<String>,
-    ) -> Result<(), Refusal> {
-        let entry = ReplayEntry::new(verified.caller(), verified.signature(), idempotency_key);
+    pub(crate) async fn use_up(&self, verified: &Verified, entry: ReplayEntry) -> Result<(), Refusal> {
         self.admit(entry, verified.deadline()).await?.check(verified)
     }
 
