@@ -38,18 +38,17 @@ async fn main() {
     page.set_size(SIZE.0, SIZE.1).await;
     let base = format!("http://{}", console.http().address());
     sign_in(&world, &page, &base).await;
-    for (name, path) in
-        [("overview", ""), ("deliveries", "/deliveries"), ("event", "/find?id=site-2026-1003")]
-    {
-        page.open(&format!("{base}/agencies/acme{path}")).await;
+    for (name, path) in [
+        ("overview", ""),
+        ("deliveries", "/deliveries"),
+        ("delivery", "/deliveries/first"),
+        ("event", "/find?id=site-2026-1003"),
+    ] {
+        open(&page, &base, path).await;
         picture(&page, &directory, name).await;
     }
     for path in std::env::args().skip(2) {
-        page.open(&format!("{base}/agencies/acme{}", path.trim_end_matches("/first"))).await;
-        if path.ends_with("/first") {
-            let first = page.evaluate("document.querySelector('main th a').href").await;
-            page.open(text(&first)).await;
-        }
+        open(&page, &base, &path).await;
         for (width, colors) in [1280, 800, 390]
             .map(|width| (width, ColorScheme::Light))
             .into_iter()
@@ -70,6 +69,15 @@ async fn main() {
     })
     .await;
     picture(&page, &directory, "docs").await;
+}
+
+/// Opens a page of the agency, or that of the first row of a list.
+async fn open(page: &Page, base: &str, path: &str) {
+    page.open(&format!("{base}/agencies/acme{}", path.trim_end_matches("/first"))).await;
+    if path.ends_with("/first") {
+        let first = page.evaluate("document.querySelector('main th a').href").await;
+        page.open(text(&first)).await;
+    }
 }
 
 async fn picture(page: &Page, directory: &Path, name: &str) {
