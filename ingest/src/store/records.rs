@@ -78,7 +78,7 @@ impl RecordQuery {
         }
     }
 
-    /// Whether it shares its statement with other requests: not a part of a feed with many deliveries, which would delay them.
+    /// Whether it shares its statement with other requests: not a long page of a feed, which would delay them.
     pub(crate) const fn is_shared(&self) -> bool {
         self.by_id().is_some() || matches!(self, Self::Feed(FeedQuery { limit: 1, .. }))
     }
