@@ -211,11 +211,9 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
 fn action(view: &View<'_>, delivery: &Delivery) -> Markup {
     let path = |action: &str| view.tenant_path(&format!("/deliveries/{}{action}", delivery.id));
     let (path, button, hint) = match delivery.state {
-        DeliveryState::Pending => (
-            path("/send-now"),
-            "Send now",
-            "Makes the next attempt at once, instead of at its time.",
-        ),
+        DeliveryState::Pending => {
+            (path("/send-now"), "Send now", "Makes the next attempt at once, instead of at its time.")
+        }
         DeliveryState::DeadLettered | DeliveryState::Delivered => (
             path("/replay"),
             "Send it again",
@@ -306,9 +304,8 @@ pub(crate) async fn send_now(mut change: Change<'_>) -> Result<Response, Failure
     let context = change.context();
     let delivery = find(change.client(), &context).await?;
     let page = context.tenant_path(&format!("/deliveries/{}?done=sent-now", delivery.id));
-    let send = async |client: &mut Client, actor: &Actor| {
-        deliveries::send_now(client, actor, &delivery).await
-    };
+    let send =
+        async |client: &mut Client, actor: &Actor| deliveries::send_now(client, actor, &delivery).await;
     change.run(page, send).await
 }
 
