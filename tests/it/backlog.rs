@@ -77,12 +77,13 @@ fn few_units() -> WorldBuilder {
 async fn a_caller_that_disconnects_keeps_its_share_until_its_batch_is_applied() {
     let mut world = few_units().start().await;
     let zeta = world.add_tenant("zeta").await;
-    let half = || world.key.events(batch(&contacts(&world.key, FULL / 2)));
-    let first = half();
+    // While nothing is applied, the limit falls to 60.
+    let part = |count| world.key.events(batch(&contacts(&world.key, count)));
+    let first = part(20);
     let connection = begin(&world, &first).await;
     world.until_depth("events", 1).await;
     world.http().send(&first).await.assert_error(401, "unauthorized");
-    let connections = [connection, begin(&world, &half()).await];
+    let connections = [connection, begin(&world, &part(35)).await];
     world.until_depth("events", 2).await;
     drop(connections);
     world.ingests[0].until_sum("connect_http_connections", &[("state", "active")], 0.0).await;
@@ -95,7 +96,7 @@ async fn a_caller_that_disconnects_keeps_its_share_until_its_batch_is_applied() 
     world.http().send(&first).await.assert_error(401, "unauthorized");
     world.http().send(&world.key.events("{}")).await.assert_error(400, "invalid_request");
     let waiting = world.ingests[0].metrics().await.sum("connect_backlog_units", &[("queue", "events")]);
-    assert_eq!((waiting, world.queues.depth("events").await), (100.0, 2));
+    assert_eq!((waiting, world.queues.depth("events").await), (55.0, 2));
     eventually("the operator sees which tenant it is", MAX_WAIT, async || {
         // Only recent reports count as waiting.
         world.http().send(&refused).await.assert_error(503, "overloaded");
@@ -105,7 +106,7 @@ async fn a_caller_that_disconnects_keeps_its_share_until_its_batch_is_applied() 
         };
         assert_eq!((&pressure["tenant"], &pressure["queue"]), (&"acme".into(), &"events".into()));
         assert!(pressure["reportedAt"].is_string(), "{pressure}");
-        let is_shown = pressure["waiting"] == 100 && pressure["refused"].as_i64() > Some(0);
+        let is_shown = pressure["waiting"] == 55 && pressure["refused"].as_i64() > Some(0);
         if is_shown { Ok(()) } else { Err(pressure.to_string()) }
     })
     .await;
@@ -118,7 +119,7 @@ async fn a_caller_that_disconnects_keeps_its_share_until_its_batch_is_applied() 
     world.add_worker().await;
     // It was refused before its signature was used up.
     until_equal("it is accepted", 200, async || world.http().send(&refused).await.status).await;
-    world.until_applied(2 * FULL as i64 + 1).await;
+    world.until_applied(55 + FULL as i64 + 1).await;
 }
 
 #[tokio::test]
