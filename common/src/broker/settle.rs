@@ -17,7 +17,7 @@ use std::time::Duration;
 use tracing::Span;
 
 /// Maximum time that the broker may take to confirm a dead letter.
-const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
+const CONFIRM_WITHIN: Duration = Duration::from_secs(2);
 
 /// What the handler decides about a message. The consumer sends the reply and acknowledges or rejects accordingly.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use crate::pipeline::Pipeline;
 use crate::pipeline::advisor::ReceivedAction;
 use crate::store::{self, StoredAction, TENANTS_OF_TURN};
 use common::advisor::AdvisorAction;
-use common::broker::{StoredMessages, set_stored_actions};
+use common::broker::{MessageOutcome, StoredMessages, set_stored_actions};
 use common::db::{Database, TxError};
 use common::limited;
 use common::log_limit::LogLimit;
@@ -31,6 +31,8 @@ const COUNT_EVERY: Duration = Duration::from_secs(5);
 const IDLE: Duration = Duration::from_secs(1);
 /// How long a tenant is passed over whose action another transaction holds up. Shorter than an erasure pauses.
 const PASSED_OVER: Duration = Duration::from_millis(100);
+/// The same if the broker has not taken its dead letter.
+const DEAD_LETTER_RETRY: Duration = Duration::from_secs(10);
 /// Workers that may be killed while they apply an action, as many as deliveries of a message. Then it is dead-lettered.
 const ATTEMPTS_MAX: i16 = 20;
 /// Tenants whose first action in this process is known.
@@ -112,11 +114,24 @@ impl ActionLane {
         };
         let is_removed = matches!(outcome, ActionOutcome::Applied(_) | ActionOutcome::Refused(_));
         let settling = handling.end(message, label, &outcome, Some(stored.received_at));
-        let is_settled = self.messages.settle(message, &settling).await;
+        let is_dead = matches!(settling, MessageOutcome::DeadLetter { .. });
         let drop_action = || store::drop_action(&self.database, stored.tenant, stored.number);
-        let is_gone = is_settled && (is_removed || until_done(&self.shutdown, drop_action).await.is_some());
+        // Of a failed one, whoever removes it replies: another worker may have applied it. A dead letter is published first.
+        let is_gone = if is_removed || is_dead {
+            self.messages.settle(message, &settling).await
+                && (is_removed || until_done(&self.shutdown, drop_action).await.is_some())
+        } else if settling == MessageOutcome::PutOff {
+            false
+        } else {
+            match until_done(&self.shutdown, drop_action).await {
+                Some(true) => self.messages.settle(message, &settling).await,
+                Some(false) => true,
+                None => false,
+            }
+        };
         if !is_gone {
-            self.passed_over.insert(stored.tenant, Instant::now() + PASSED_OVER);
+            let pause = if is_dead { DEAD_LETTER_RETRY } else { PASSED_OVER };
+            self.passed_over.insert(stored.tenant, Instant::now() + pause);
         }
         is_gone
     }

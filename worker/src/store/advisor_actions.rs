@@ -48,7 +48,7 @@ common::statements! {
 
     const REMOVE = "
     -- advisor_actions.remove
-    DELETE FROM advisor_actions WHERE tenant_id = $1 AND number = $2";
+    DELETE FROM advisor_actions WHERE tenant_id = $1 AND number = $2 RETURNING 1";
 
     const COUNT = "
     -- advisor_actions.count
@@ -116,10 +116,9 @@ pub(crate) fn remove_action(tenant: TenantId, number: i64) -> Query<'static> {
     Query::new(REMOVE).bind(tenant.0).bind(number)
 }
 
-/// Removes an action that will not be applied.
-pub(crate) async fn drop_action(database: &Database, tenant: TenantId, number: i64) -> Result<(), TxError> {
-    database.query(REMOVE.as_str(), &[&tenant.0, &number]).await?;
-    Ok(())
+/// Removes an action that will not be applied. `false` if it is gone.
+pub(crate) async fn drop_action(database: &Database, tenant: TenantId, number: i64) -> Result<bool, TxError> {
+    Ok(!database.query(REMOVE.as_str(), &[&tenant.0, &number]).await?.is_empty())
 }
 
 /// How many actions wait, counted up to `most`.
