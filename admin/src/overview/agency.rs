@@ -1,6 +1,6 @@
 //! What an agency should look at, in words, each with the page that tells more and the next step.
 
-use super::{ActivityMinute, Attention, Place, RECENT, last_hour, recent, recent_failures, since};
+use super::{ActivityMinute, Attention, Place, RECENT, counted, last_hour, recent, recent_failures, since};
 use crate::deliveries::{self, DeliveryQuery, first_id};
 use crate::keys::{self, Key, KeyFilter};
 use crate::store::attention::{FailureCause, RefusalCause};
@@ -71,14 +71,22 @@ impl AgencyOverview {
         self.check_refusals(refusals);
         let more = if self.has_more_dead { " or more" } else { "" };
         if self.dead > 0 {
-            let text =
-                format!("{}{more} deliveries were dead-lettered: all their attempts failed.", self.dead);
-            self.add("dead", "/deliveries?state=dead", text, "Correct the receiver, then replay them.", true);
+            let text = counted(
+                format_args!("{}{more}", self.dead),
+                "delivery was dead-lettered: all its attempts failed.",
+                "deliveries were dead-lettered: all their attempts failed.",
+            );
+            let next = "Correct the receiver, then replay what was dead-lettered.";
+            self.add("dead", "/deliveries?state=dead", text, next, true);
         }
         let paused = self.paused();
         if paused > 0 {
-            let text = format!("{paused} subscriptions are paused: their deliveries wait.");
-            self.add("paused", "/webhooks", text, "Resume them when their receivers work.", false);
+            let text = counted(
+                paused,
+                "subscription is paused: its deliveries wait.",
+                "subscriptions are paused: their deliveries wait.",
+            );
+            self.add("paused", "/webhooks", text, "Resume what is paused when its receiver works.", false);
         }
         if self.usage.quota.is_some_and(|quota| self.usage.writes >= quota) {
             let text =
@@ -118,18 +126,16 @@ impl AgencyOverview {
                     let last = last_error
                         .as_ref()
                         .map_or_else(String::new, |why| format!(", the last one with {why}"));
-                    let all = failed + succeeded;
-                    let text = format!(
-                        "{url} fails: {failed} of {all} attempts of the last {RECENT} minutes{last}."
-                    );
+                    let all = counted(failed + succeeded, "attempt", "attempts");
+                    let text = format!("{url} fails: {failed} of {all} of the last {RECENT} minutes{last}.");
                     let next =
                         "Look at its responses, correct the receiver, and replay what was dead-lettered.";
                     self.add(cause, &format!("/webhooks/{id}"), text, next, true);
                 }
                 Some(("event", error)) => {
-                    let text = format!(
-                        "{failed} of {events} events failed in the last {RECENT} minutes with {error}."
-                    );
+                    let events = counted(events, "event", "events");
+                    let text =
+                        format!("{failed} of {events} failed in the last {RECENT} minutes with {error}.");
                     self.add(cause, "/find", text, after_event_error(error), *failed >= FAILURES);
                 }
                 Some(("response", code)) => {
@@ -144,7 +150,8 @@ impl AgencyOverview {
             let codes: Vec<String> =
                 responses.iter().map(|(code, count)| format!("{code} ({count})")).collect();
             let codes = codes.join(", ");
-            let text = format!("{count} requests got {status} in the last {RECENT} minutes: {codes}.");
+            let requests = counted(count, "request", "requests");
+            let text = format!("{requests} got {status} in the last {RECENT} minutes: {codes}.");
             let next = "Their senders must repeat them. If it goes on, tell the operator.";
             self.add("responses", "/find", text, next, count >= FAILURES);
         }
@@ -155,7 +162,8 @@ impl AgencyOverview {
         let recorded: i64 = refusals.iter().map(|one| one.requests).sum();
         let refused = recent(&self.hour, |minute| minute.refused).max(recorded);
         let all = refused + recent(&self.hour, |minute| minute.accepted);
-        let share = format!("{refused} of {all} requests were refused in the last {RECENT} minutes.");
+        let (all, were) = (counted(all, "request", "requests"), if refused == 1 { "was" } else { "were" });
+        let share = format!("{refused} of {all} {were} refused in the last {RECENT} minutes.");
         let next = "Tell the partner the reason, which the response does not say. \"Check the signature\" finds mistakes in it.";
         if refused > 0 && refusals.is_empty() {
             self.add("refused", "/refusals", share.clone(), next, refused >= FAILURES);
@@ -363,7 +371,7 @@ mod tests {
         ];
         assert_eq!(told, expected);
         let told = found(|overview| overview.hour[55].refused = 1, &[], &[]);
-        assert_eq!(told[0].0, "1 of 51 requests were refused in the last 10 minutes.");
+        assert_eq!(told[0].0, "1 of 51 requests was refused in the last 10 minutes.");
     }
 
     #[test]
@@ -383,10 +391,10 @@ mod tests {
         assert_eq!(found(unused, &[], &[]), []);
         assert!(only(|one| one.keys.clear()).contains("no active key"));
         assert!(only(|one| one.usage.writes = 2).contains("quota is used up"));
-        assert!(only(|one| one.dead = 1).contains("1 deliveries were dead-lettered"));
+        assert!(only(|one| one.dead = 1).contains("1 delivery was dead-lettered"));
         assert!(
             only(|one| one.subscriptions[0].state = SubscriptionState::Paused)
-                .contains("1 subscriptions are paused")
+                .contains("1 subscription is paused")
         );
     }
 }

@@ -2,7 +2,8 @@
 //! left out.
 
 use super::{
-    ActivityMinute, Attention, Place, QueueState, RECENT, last_hour, queue_states, recent, recent_failures,
+    ActivityMinute, Attention, Place, QueueState, RECENT, counted, last_hour, queue_states, recent,
+    recent_failures,
 };
 use crate::doctor::Finding;
 use crate::queues::waiting_since;
@@ -131,10 +132,7 @@ fn find_attention(seen: &Seen, servers: &ServerStates) -> Vec<Attention> {
 
 /// A time of a minute or more, in whole minutes.
 fn minutes(time: TimeDelta) -> String {
-    match time.num_minutes() {
-        1 => "1 minute".to_owned(),
-        minutes => format!("{minutes} minutes"),
-    }
+    counted(time.num_minutes(), "minute", "minutes")
 }
 
 fn check_queues(seen: &Seen, add: &mut impl FnMut(&'static str, String, &str)) {
@@ -214,7 +212,9 @@ fn check_responses(seen: &Seen, add: &mut impl FnMut(&'static str, String, &str)
     for FailureCause { cause, failed, .. } in &seen.failures {
         let text = match cause.split_once(':') {
             // The other errors of events are their senders'.
-            Some(("event", "internal_error")) => format!("{failed} events failed with internal_error"),
+            Some(("event", "internal_error")) => {
+                format!("{} failed with internal_error", counted(failed, "event", "events"))
+            }
             // Told above, or of a tenant whose work waits.
             Some(("response", "processing_timeout")) => continue,
             Some(("response", "overloaded"))
@@ -222,7 +222,9 @@ fn check_responses(seen: &Seen, add: &mut impl FnMut(&'static str, String, &str)
             {
                 continue;
             }
-            Some(("response", code)) => format!("{failed} requests were answered with {code}"),
+            Some(("response", code)) => {
+                format!("{} with {code}", counted(failed, "request was answered", "requests were answered"))
+            }
             _ => continue,
         };
         add(

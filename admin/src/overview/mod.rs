@@ -19,6 +19,7 @@ use common::broker::Queue;
 use common::clock;
 use common::model::TenantId;
 pub use mails::{claim_news, confirm_news, postpone_news};
+use std::fmt::Display;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -27,6 +28,13 @@ pub const MINUTES: usize = 60;
 
 /// The latest minutes that are looked at for what fails.
 pub const RECENT: usize = 10;
+
+/// A number with its words, for one thing or several.
+fn counted(number: impl Display, one: &str, several: &str) -> String {
+    let number = number.to_string();
+    let words = if number == "1" { one } else { several };
+    format!("{number} {words}")
+}
 
 /// Something that needs attention.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -54,7 +54,7 @@ async fn the_last_hour_is_counted_for_each_agency_and_for_all() {
         "1 applied and 0 failed",
         "0 delivered and 0 failed",
         &refused,
-        "1 of 2 requests were refused in the last 10 minutes",
+        "1 of 2 requests was refused in the last 10 minutes",
     ];
     operator.until_shown("/agencies/other", &others).await;
     let all =
@@ -123,7 +123,7 @@ async fn waiting_messages_have_an_age_in_the_browser_and_on_the_command_line() {
     let refused = format!("/find?id={}", waiting.header("x-request-id"));
     operator.until_shown(&refused, &["Answered 503", "processing_timeout"]).await;
     // A busy machine may be late with the first event, too.
-    let unanswered = " requests got 503 in the last 10 minutes: processing_timeout (";
+    let unanswered = " got 503 in the last 10 minutes: processing_timeout (";
     viewer.until_shown("/agencies/acme", &[unanswered]).await;
     let missing = "No copy of connect-worker works with the database.";
     let page = operator.until_shown("/", &[missing, "href=\"/runbook#connectprogrammissing\""]).await;

@@ -50,7 +50,7 @@ async fn a_subscription_is_created_paused_resumed_rotated_and_removed() {
     assert!(changes.len() == 1 && target.ends_with(told), "{changes:?}");
     visitor.change(&format!("{page}/pause"), &[]).await;
     assert_eq!(count("paused_at IS NOT NULL").await, 1);
-    assert!(visitor.page("/agencies/acme").await.contains("1 subscriptions are paused"));
+    assert!(visitor.page("/agencies/acme").await.contains("1 subscription is paused"));
     visitor.change(&format!("{page}/resume"), &[]).await;
     assert_eq!(count("paused_at IS NULL").await, 1);
     let rotated = body(&visitor.post(&format!("{page}/rotate"), &[("overlap", "24h")]).await);
