@@ -91,6 +91,18 @@ async fn a_key_and_a_webhook_live_from_their_creation_to_their_end() {
     let is_old = async || person.page.evaluate("!!document.querySelector('main').dataset.old").await;
     until_equal("the page is as it was", false, is_old).await;
     assert_eq!(person.page.evaluate("document.querySelectorAll('main .copy').length").await, 1);
+    // What somebody has ticked stays: the page looks whether it may be refreshed, and does not ask for another.
+    let tick = "(() => {
+        window.looks = window.fetches = 0;
+        const [look, load] = [window.getSelection, window.fetch];
+        window.getSelection = () => { window.looks += 1; return look.call(window); };
+        window.fetch = (...all) => { window.fetches += 1; return load(...all); };
+        document.querySelector('main input[type=checkbox]').click();
+    })()";
+    person.page.evaluate(tick).await;
+    let has_looked = async || person.page.evaluate("window.looks > 0").await;
+    until_equal("the page looks whether it may be refreshed", true, has_looked).await;
+    assert_eq!(person.page.evaluate("window.fetches").await, 0);
     person.page.evaluate("document.querySelector('[data-chart]').focus()").await;
     person.sees(" delivered, ").await;
 

@@ -84,10 +84,16 @@ setInterval(tell, 15000);
 // A page that the browser shows again after "back" can be sent again.
 addEventListener('pageshow', (event) => { if (event.persisted) location.reload(); });
 
+// Whether something was typed, ticked or chosen that is not sent yet.
+const isChanged = (control) => (control.options
+  ? control.selectedIndex !== Math.max([...control.options].findIndex((option) => option.defaultSelected), 0)
+  : control.value !== control.defaultValue || control.checked !== control.defaultChecked);
+
 const every = Number(document.querySelector('[data-refresh]')?.dataset.refresh);
 if (every > 0) {
   const timer = setInterval(async () => {
-    const isBusy = () => document.hidden || document.activeElement?.closest('main') || String(getSelection()) !== '';
+    const isBusy = () => document.hidden || document.activeElement?.closest('main') || String(getSelection()) !== ''
+      || [...document.querySelectorAll('main :is(input, select, textarea)')].some(isChanged);
     if (isBusy()) return;
     const response = await fetch(location.href, { headers: { 'X-Refresh': '1' } }).catch(() => null);
     if (!response?.ok || response.redirected || isBusy()) return;
