@@ -46,8 +46,9 @@ common::statements! {
     ///
     /// Numbers are given under the lock of a row of `delivery_numbers`, until the commit, so each that can be seen is seen with all
     /// lower ones. But the fan-out does not wait for the disk: after a crash of the server a delivery that was seen could be lost, and
-    /// its number given to another event, which a reader would pass over. So a part that has deliveries ends with a durable commit.
-    /// The log is written in order, and with this commit all that the statement can see is durable. A replica gets only what is.
+    /// its number given to another event, which a reader would pass over. So a part with a delivery of the last seconds
+    /// ends with a durable commit: the log is written in order, and with it all that the statement can see is durable. What is older is
+    /// durable already, because the server writes its log to the disk several times a second. A replica gets only what is.
     pub(crate) const FEED = "
     -- deliveries.feed
     WITH subscribed AS MATERIALIZED (
@@ -68,16 +69,16 @@ common::statements! {
         ) AS oldest
         FROM subscribed AS w
     ), page AS MATERIALIZED (
-        SELECT w.place, w.tenant_id, cardinality(w.found) AS subscriptions, w.oldest, d.number, d.delivery_id, d.event_id, d.state
+        SELECT w.place, w.tenant_id, cardinality(w.found) AS subscriptions, w.oldest, d.number, d.delivery_id, d.event_id, d.state, d.created_at
         FROM log AS w
         LEFT JOIN LATERAL (
-            SELECT d.number, d.delivery_id, d.event_id, d.state FROM deliveries d
+            SELECT d.number, d.delivery_id, d.event_id, d.state, d.created_at FROM deliveries d
             WHERE d.subscription_id = w.log_id AND d.tenant_id IS NOT DISTINCT FROM w.tenant_id AND d.number > w.after
             ORDER BY d.number LIMIT w.most
         ) AS d ON true
     ), durable AS MATERIALIZED (
         SELECT pg_logical_emit_message(true, 'connect', set_config('synchronous_commit', 'on', true)) AS at
-        WHERE NOT pg_is_in_recovery() AND EXISTS (SELECT FROM page WHERE number IS NOT NULL)
+        WHERE NOT pg_is_in_recovery() AND EXISTS (SELECT FROM page WHERE created_at > now() - interval '10 s')
     )
     SELECT p.place, p.subscriptions, p.oldest, p.number, p.delivery_id, p.state, o.envelope, (SELECT at FROM durable) AS durable_at
     FROM page AS p
