@@ -181,16 +181,24 @@ impl Mails {
                 Err(_) => return Err("the mail server did not take a mail in time".to_owned()),
             },
         };
+        let tenant = &agency.slug;
+        if is_final {
+            limited!(
+                FAILED[1],
+                warn,
+                tenant,
+                error = refused,
+                "a mail about what needs attention was refused for good; trying again in an hour"
+            );
+            return in_time(postpone_news(client, agency.tenant, &news)).await;
+        }
         limited!(
             FAILED[1],
             warn,
-            tenant = agency.slug,
+            tenant,
             error = refused,
             "a mail about what needs attention was refused; trying again"
         );
-        if is_final {
-            return in_time(postpone_news(client, agency.tenant, &news)).await;
-        }
         Ok(())
     }
 
