@@ -109,6 +109,7 @@ pub async fn set_url(
     transact(client, async |tx| {
         let changed = store::subscriptions::set_url(tx, parsed, receiver.as_str(), &sealed).await?;
         let Some((tenant, subscription, was)) = changed else { return Err(refusal(tx, id).await) };
+        store::attention::forget_failures(tx, tenant, parsed).await?;
         let target = format!("{parsed} from={was} to={}", subscription.url);
         record(tx, actor, AuditAction::SetSubscriptionUrl, &target, Some(tenant)).await?;
         Ok(subscription)
@@ -255,6 +256,7 @@ pub async fn remove(client: &mut Client, actor: &Actor, id: &str) -> Result<Subs
         if !is_new && dropped == 0 {
             return Err(AdminError::SubscriptionRemoved(id.to_owned()));
         }
+        store::attention::forget_mail(tx, tenant, parsed).await?;
         record(tx, actor, AuditAction::RemoveSubscription, &parsed.to_string(), Some(tenant)).await?;
         Ok((tenant, dropped, subscription))
     };

@@ -18,7 +18,7 @@ use uuid::Uuid;
 const FAILURES: i64 = 5;
 /// Dead-lettered deliveries that are read to tell whether there are any.
 const DEAD_READ: u32 = 100;
-/// Keys with refused requests that are told by name.
+/// Keys with refused requests that are shown.
 const KEYS_MAX: usize = 10;
 /// How long before its end a key is told.
 const KEY_ENDS: TimeDelta = TimeDelta::days(7);
@@ -105,6 +105,16 @@ impl AgencyOverview {
         self.subscriptions.iter().filter(|one| one.state == SubscriptionState::Paused).count()
     }
 
+    /// Removes refused keys after the first ones, which are refused most, from what needs attention.
+    pub fn shorten(&mut self) {
+        let mut keys = 0;
+        self.attention.retain(|one| {
+            let is_key = one.cause.starts_with("refused:");
+            keys += usize::from(is_key);
+            !is_key || keys <= KEYS_MAX
+        });
+    }
+
     fn add(&mut self, cause: &str, page: &str, text: String, next: &str, is_mailed: bool) {
         let (cause, next, place) = (cause.to_owned(), next.to_owned(), Place::Page(page.to_owned()));
         self.attention.push(Attention { cause, text, next, place, is_mailed });
@@ -114,9 +124,9 @@ impl AgencyOverview {
     fn check_failures(&mut self, failures: &[FailureCause]) {
         let events = recent(&self.hour, |minute| minute.applied + minute.failed);
         let mut responses = BTreeMap::new();
-        for FailureCause { cause, failed, succeeded, last_error } in failures {
+        for FailureCause { cause, failed, succeeded, failed_in_a_row, last_error } in failures {
             match cause.split_once(':') {
-                Some(("receiver", id)) if *failed >= FAILURES => {
+                Some(("receiver", id)) if *failed.max(failed_in_a_row) >= FAILURES => {
                     let id = Uuid::try_parse(id).unwrap_or_default();
                     let is_active =
                         |one: &&Subscription| one.id == id && one.state == SubscriptionState::Active;
@@ -127,7 +137,12 @@ impl AgencyOverview {
                         .as_ref()
                         .map_or_else(String::new, |why| format!(", the last one with {why}"));
                     let all = counted(failed + succeeded, "attempt", "attempts");
-                    let text = format!("{url} fails: {failed} of {all} of the last {RECENT} minutes{last}.");
+                    let which = if *failed >= FAILURES {
+                        format!("{failed} of {all} of the last {RECENT} minutes")
+                    } else {
+                        format!("all of its last {failed_in_a_row} attempts")
+                    };
+                    let text = format!("{url} fails: {which}{last}.");
                     let next =
                         "Look at its responses, correct the receiver, and replay what was dead-lettered.";
                     self.add(cause, &format!("/webhooks/{id}"), text, next, true);
@@ -171,7 +186,7 @@ impl AgencyOverview {
         let at_least = if recorded < refused { "at least " } else { "" };
         let mut keys: Vec<&str> = Vec::new();
         for RefusalCause { key_prefix, reason, detail, .. } in refusals {
-            if keys.contains(&key_prefix.as_str()) || keys.len() >= KEYS_MAX {
+            if keys.contains(&key_prefix.as_str()) {
                 continue;
             }
             keys.push(key_prefix);
@@ -299,6 +314,7 @@ mod tests {
             cause: cause.to_owned(),
             failed,
             succeeded: 1,
+            failed_in_a_row: 0,
             last_error: Some("status 500".to_owned()),
         }
     }
@@ -326,6 +342,7 @@ mod tests {
         let receiver = format!("receiver:{}", Uuid::from_u128(1));
         let causes = [
             failed(&receiver, 5),
+            FailureCause { failed_in_a_row: 6, ..failed(&receiver, 1) },
             failed("event:x", 2),
             failed("response:overloaded", 4),
             failed("response:b", 1),
@@ -335,6 +352,7 @@ mod tests {
                 "https://1.example fails: 5 of 6 attempts of the last 10 minutes, the last one with status 500.",
                 true,
             ),
+            ("https://1.example fails: all of its last 6 attempts, the last one with status 500.", true),
             ("2 of 100 events failed in the last 10 minutes with x.", false),
             ("5 requests got 503 in the last 10 minutes: b (1), overloaded (4).", true),
         ];
@@ -372,6 +390,12 @@ mod tests {
         assert_eq!(told, expected);
         let told = found(|overview| overview.hour[55].refused = 1, &[], &[]);
         assert_eq!(told[0].0, "1 of 51 requests was refused in the last 10 minutes.");
+        let many: Vec<_> = (0..=KEYS_MAX).map(|number| cause(&format!("ck_{number}"), "stale", 1)).collect();
+        let mut overview = healthy();
+        overview.find_attention(&[], &many, NOW.parse().unwrap());
+        assert_eq!(overview.attention.len(), KEYS_MAX + 1);
+        overview.shorten();
+        assert_eq!(overview.attention.len(), KEYS_MAX);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::Result;
 use chrono::{DateTime, Utc};
 use common::db::column;
 use common::model::TenantId;
-use tokio_postgres::{Client, Row};
+use tokio_postgres::{Client, Row, Transaction};
 use uuid::Uuid;
 
 /// What failed for one cause.
@@ -15,6 +15,8 @@ pub(crate) struct FailureCause {
     pub(crate) cause: String,
     pub(crate) failed: i64,
     pub(crate) succeeded: i64,
+    /// Of a receiver, the failures on record since its last success, however long ago.
+    pub(crate) failed_in_a_row: i64,
     pub(crate) last_error: Option<String>,
 }
 
@@ -59,11 +61,18 @@ pub struct AttentionNews {
 }
 
 common::statements! {
+    /// Of a receiver also older minutes are of interest: it may be attempted seldom.
     const FAILURES = "-- failure_minutes.since
-    SELECT f.cause, sum(f.failed)::bigint AS failed, sum(f.succeeded)::bigint AS succeeded,
+    SELECT f.cause, coalesce(sum(f.failed) FILTER (WHERE f.minute >= $2), 0)::bigint AS failed,
+           coalesce(sum(f.succeeded) FILTER (WHERE f.minute >= $2), 0)::bigint AS succeeded,
+           coalesce(sum(f.failed) FILTER (WHERE f.is_after_success), 0)::bigint AS failed_in_a_row,
            (array_agg(f.last_error ORDER BY f.minute DESC) FILTER (WHERE f.last_error IS NOT NULL))[1] AS last_error
-    FROM failure_minutes f WHERE f.tenant_id = $1 AND f.minute >= $2
-    GROUP BY f.cause HAVING sum(f.failed) > 0 ORDER BY failed DESC, f.cause";
+    FROM (SELECT cause, minute, failed, succeeded, last_error,
+                 minute > coalesce(max(minute) FILTER (WHERE succeeded > 0) OVER (PARTITION BY cause), '-infinity')
+                     AS is_after_success
+          FROM failure_minutes WHERE tenant_id = $1 AND (minute >= $2 OR cause LIKE 'receiver:%')) AS f
+    GROUP BY f.cause HAVING sum(f.failed) FILTER (WHERE f.minute >= $2 OR f.is_after_success) > 0
+    ORDER BY failed DESC, f.cause";
 
     const REFUSALS = "-- refused_requests.since
     SELECT r.key_prefix, r.reason, max(r.detail) AS detail, count(*) AS requests
@@ -85,7 +94,7 @@ common::statements! {
     WHERE tenant_id > $1 AND attention_email IS NOT NULL ORDER BY tenant_id LIMIT $2";
 
     /// Claims what `$2` has, if `$4` says so, and the last mail did not say; and what the last mail said and `$2` has not: of each
-    /// cause at most once an hour. A claim that is not confirmed ends after a minute.
+    /// cause at most once an hour. A receiver has recovered only if an attempt of its newest minute succeeded. A claim that is not confirmed ends after a minute.
     const CLAIM = "-- attention_mails.claim
     WITH begun AS (
         INSERT INTO attention_mails AS m (tenant_id, cause, text, claimed_until)
@@ -98,6 +107,9 @@ common::statements! {
     ), recovered AS (
         UPDATE attention_mails m SET claimed_until = now() + interval '1 minute'
         WHERE m.tenant_id = $1 AND m.is_open AND m.cause <> ALL($2)
+          AND (m.cause NOT LIKE 'receiver:%' OR (
+              SELECT f.succeeded > 0 FROM failure_minutes f WHERE f.tenant_id = $1 AND f.cause = m.cause
+              ORDER BY f.minute DESC LIMIT 1))
           AND m.told_at <= now() - interval '1 hour' AND m.claimed_until <= now()
         RETURNING m.cause, m.text, true AS has_recovered
     ), forgotten AS (
@@ -114,15 +126,23 @@ common::statements! {
 
     const POSTPONE = "-- attention_mails.postpone
     UPDATE attention_mails SET claimed_until = now() + interval '1 hour' WHERE tenant_id = $1 AND cause = ANY($2)";
+
+    const FORGET_FAILURES = "-- failure_minutes.forget
+    DELETE FROM failure_minutes WHERE tenant_id = $1 AND cause = 'receiver:' || $2::uuid";
+
+    const FORGET_MAIL = "-- attention_mails.forget
+    DELETE FROM attention_mails WHERE tenant_id = $1 AND cause = 'receiver:' || $2::uuid";
 }
 
-/// What failed since a time of a tenant, or of all of them for the nil UUID; what failed most comes first.
+/// What failed since a time of a tenant, or of all of them for the nil UUID, and receivers that have failed since before; what failed most comes first.
 pub(crate) async fn failures(
     client: &Client,
     tenant: Uuid,
     since: DateTime<Utc>,
 ) -> Result<Vec<FailureCause>> {
-    let read = |row: &Row| Ok(read_row!(row => FailureCause { cause, failed, succeeded, last_error }));
+    let read = |row: &Row| {
+        Ok(read_row!(row => FailureCause { cause, failed, succeeded, failed_in_a_row, last_error }))
+    };
     all(client, FAILURES, &[&tenant, &since], read).await
 }
 
@@ -167,4 +187,18 @@ pub(crate) async fn confirm(client: &Client, tenant: TenantId, news: &[Attention
 pub(crate) async fn postpone(client: &Client, tenant: TenantId, news: &[AttentionNews]) -> Result<u64> {
     let causes = column(news, |one| one.cause.as_str());
     execute(client, POSTPONE, &[&tenant.0, &causes]).await
+}
+
+/// Removes the counts of a subscription's attempts.
+pub(crate) async fn forget_failures(
+    tx: &Transaction<'_>,
+    tenant: TenantId,
+    subscription: Uuid,
+) -> Result<u64> {
+    execute(tx, FORGET_FAILURES, &[&tenant.0, &subscription]).await
+}
+
+/// Removes what was told by mail of a subscription's receiver.
+pub(crate) async fn forget_mail(tx: &Transaction<'_>, tenant: TenantId, subscription: Uuid) -> Result<u64> {
+    execute(tx, FORGET_MAIL, &[&tenant.0, &subscription]).await
 }

@@ -1,6 +1,8 @@
 //! Mails about what needs attention.
 
 use super::ConsoleWorld;
+use admin::overview::claim_news;
+use common::model::TenantId;
 use tests::{
     Behavior, MAX_WAIT, MailServer, Program, Receiver, World, event, eventually, until_equal, words,
 };
@@ -62,12 +64,23 @@ async fn an_agency_is_told_once_what_needs_attention_and_once_that_it_has_recove
     assert!(mail.contains(&failing) && (mail.contains(&link) || mail.contains(&other)), "{mail}");
     assert!(!mail.contains("ana@example.com") && !mail.contains("Ana"), "nothing of a person: {mail}");
 
-    // After a restart the receiver works again. Within the hour nothing is sent, and later that it has recovered.
+    // A receiver that is attempted seldom has not recovered, nor has a paused one, of which nothing is shown.
     drop(second);
     let _restarted = Program::console(world.settings()).await;
     world.database.execute("UPDATE failure_minutes SET minute = minute - interval '11 minutes'").await;
+    viewer.until_shown("/agencies/acme", &["fails: all of its last 5 attempts"]).await;
+    let later = "UPDATE attention_mails SET told_at = told_at - interval '1 hour'";
+    world.database.execute(later).await;
+    let client = world.database.connect().await;
+    let tenant =
+        client.query_one("SELECT tenant_id FROM tenants", &[]).await.expect("the only tenant").get(0);
+    let news = claim_news(&client, TenantId(tenant), &[]).await.expect("what there is to tell");
+    assert_eq!(news, []);
+
+    // After an attempt has succeeded, it is told once that it has recovered.
+    receiver.respond_to_all(Behavior::status(204));
+    world.accept(event("enquiry.submitted").email("ana@example.com").name("Ana")).await;
     viewer.until_shown("/agencies/acme", &["Nothing needs attention."]).await;
-    world.database.execute("UPDATE attention_mails SET told_at = told_at - interval '1 hour'").await;
     let mail = until_mails(&server, 2).await;
     assert!(mail.contains("Subject: Connect: acme has recovered") && mail.contains(&failing), "{mail}");
 

@@ -34,9 +34,14 @@ async fn a_subscription_is_created_paused_resumed_rotated_and_removed() {
         let query = format!("SELECT count(*) FROM subscriptions WHERE {condition}");
         console.world.database.count(&query).await
     };
+    let failing = "INSERT INTO public.failure_minutes
+        SELECT tenant_id, 'receiver:' || subscription_id, 0, now(), 5, 0, NULL FROM subscriptions";
+    console.world.database.execute(failing).await;
+    assert!(visitor.page("/agencies/acme").await.contains("fails: 5 of 5 attempts"));
     let changed = [("url", "https://93.184.215.14/moved?token=unseen")];
     assert_eq!(visitor.change(&format!("{page}/url"), &changed).await, format!("{page}?done=url"));
     assert_eq!(count("display_url = 'https://93.184.215.14/moved?token=***'").await, 1);
+    assert!(visitor.page("/agencies/acme").await.contains("Nothing needs attention."));
     let refused = visitor.post(&format!("{page}/url"), &[("url", "https://10.0.0.1/")]).await;
     assert!(
         refused.status == 422 && body(&refused).contains("address 10.0.0.1 is not public"),

@@ -11,7 +11,8 @@ use warp::reply::Response;
 
 pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
     let tenant = view.tenant()?;
-    let shown = agency(view.client(), tenant.id, &tenant.slug).await?;
+    let mut shown = agency(view.client(), tenant.id, &tenant.slug).await?;
+    shown.shorten();
     let newest_use = shown.keys.iter().filter_map(|key| key.last_used_at.as_deref()).max();
     let more = if shown.has_more_dead { " or more" } else { "" };
     let usage = &shown.usage;
