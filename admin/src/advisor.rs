@@ -31,12 +31,7 @@ fn audited(action: &Value) -> Result<(AuditAction, &str, Option<&str>)> {
 /// the action's lead or client; the message id if the action names neither by id, because an email or a booking reference may
 /// be a person's data.
 pub async fn publish(
-    client: &mut Client,
-    actor: &Actor,
-    rpc: &Rpc,
-    id: Uuid,
-    action: &Value,
-    reply_timeout: Duration,
+    client: &mut Client, actor: &Actor, rpc: &Rpc, id: Uuid, action: &Value, reply_timeout: Duration,
 ) -> Result<ActionReply> {
     let deadline = Instant::now() + reply_timeout;
     if !matches!(timeout_at(deadline, rpc.ready()).await, Ok(Some(()))) {

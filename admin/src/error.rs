@@ -295,8 +295,7 @@ fn part(cause: &(dyn StdError + 'static)) -> (String, bool) {
     {
         return (format!("{failed}: {} ({})", db.message(), db.code().code()), true);
     }
-    let Some(db) = cause.downcast_ref::<tokio_postgres::Error>().and_then(tokio_postgres::Error::as_db_error)
-    else {
+    let Some(db) = cause.downcast_ref::<tokio_postgres::Error>().and_then(tokio_postgres::Error::as_db_error) else {
         return (cause.to_string(), false);
     };
     if *db.code() == SqlState::UNDEFINED_TABLE || *db.code() == SqlState::UNDEFINED_COLUMN {

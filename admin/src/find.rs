@@ -200,20 +200,15 @@ impl Search<'_> {
     }
 
     async fn add_outbound(&mut self, event: &OutboundEvent) -> Result<()> {
-        let about = |step: FoundStep| FoundStep {
-            event_id: Some(event.id.to_string()),
-            request_id: event.request,
-            ..step
-        };
-        let created =
-            self.step(event.tenant, event.created_at, "outbox", format!("{} to be sent", event.event_type));
+        let about =
+            |step: FoundStep| FoundStep { event_id: Some(event.id.to_string()), request_id: event.request, ..step };
+        let created = self.step(event.tenant, event.created_at, "outbox", format!("{} to be sent", event.event_type));
         self.steps.push(about(created));
         // A delivery's id has the time of its event's id.
         let first = first_id(time_of(event.id).unwrap_or(event.created_at));
         let ids = first..Uuid::from_u128(first.as_u128() + (1 << 80));
         let selected = Selected { ids, subscription: None, state: None, event_type: None };
-        let (mut found, _) =
-            store::deliveries::page(self.client, event.tenant, &selected, DELIVERIES_MAX).await?;
+        let (mut found, _) = store::deliveries::page(self.client, event.tenant, &selected, DELIVERIES_MAX).await?;
         // Oldest first.
         found.reverse();
         found.retain(|delivery| delivery.event_id == event.id);
@@ -277,11 +272,7 @@ impl Search<'_> {
     fn add_booking(&mut self, reference: &str, booking: &store::found::FoundBooking) {
         let mut add = |at, what: &str| {
             let step = self.step(booking.tenant, at, "booking", format!("booking {reference} {what}"));
-            self.steps.push(FoundStep {
-                lead_id: Some(booking.lead),
-                client_id: Some(booking.client),
-                ..step
-            });
+            self.steps.push(FoundStep { lead_id: Some(booking.lead), client_id: Some(booking.client), ..step });
         };
         add(booking.created_at, "recorded");
         if let Some(at) = booking.cancelled_at {

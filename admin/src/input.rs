@@ -230,9 +230,7 @@ fn name(given: &str) -> Result<String, String> {
 fn origin(given: &str) -> Result<String, String> {
     let origin = bounded("origin", given, text::ENVELOPE_ID)?;
     if origin.eq_ignore_ascii_case(ORIGIN_OF_CRM) {
-        return Err(format!(
-            "origin {origin:?} is the CRM's own (D29); give the name of the system that uses the key"
-        ));
+        return Err(format!("origin {origin:?} is the CRM's own (D29); give the name of the system that uses the key"));
     }
     Ok(origin)
 }
@@ -262,9 +260,7 @@ fn slug(given: &str) -> Result<String, String> {
 fn enquiry_prefix(given: &str) -> Result<String, String> {
     let plain = given.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit());
     if !plain || !(1..=ENQUIRY_PREFIX_MAX).contains(&given.len()) {
-        return Err(format!(
-            "enquiry prefix {given:?} must be 1 to {ENQUIRY_PREFIX_MAX} upper-case letters or digits"
-        ));
+        return Err(format!("enquiry prefix {given:?} must be 1 to {ENQUIRY_PREFIX_MAX} upper-case letters or digits"));
     }
     Ok(given.to_owned())
 }
@@ -276,12 +272,9 @@ fn email(given: &str) -> Result<String, String> {
 
 fn company_domain(given: &str) -> Result<String, String> {
     let domain = ascii_domain(given.trim()).filter(|domain| is_public_name(domain));
-    let domain =
-        domain.ok_or_else(|| format!("domain {given:?} must be a domain name such as example.com"))?;
+    let domain = domain.ok_or_else(|| format!("domain {given:?} must be a domain name such as example.com"))?;
     if is_free_mailbox(&domain) {
-        return Err(format!(
-            "domain {given:?} belongs to a free mailbox provider; give a domain of the company's own"
-        ));
+        return Err(format!("domain {given:?} belongs to a free mailbox provider; give a domain of the company's own"));
     }
     Ok(domain)
 }
@@ -328,18 +321,7 @@ mod tests {
         assert_eq!(company_domain(" Example.COM ").unwrap(), "example.com");
         assert!(company_domain("a-b.co.uk").is_ok() && company_domain("b\u{fc}cher.de").is_ok());
         for wrong in [
-            "",
-            "com",
-            "a..b",
-            ".a.b",
-            "a.b.",
-            "-a.b",
-            "a_b.c",
-            "a b.c",
-            "1.2.3.4",
-            "x@a.b",
-            "https://a.b",
-            "gmail.com",
+            "", "com", "a..b", ".a.b", "a.b.", "-a.b", "a_b.c", "a b.c", "1.2.3.4", "x@a.b", "https://a.b", "gmail.com",
         ] {
             assert!(company_domain(wrong).is_err(), "{wrong}");
         }

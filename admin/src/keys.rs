@@ -27,19 +27,14 @@ pub struct CreatedKey {
 /// Creates a key with a new secret, which is stored sealed and returned only here. Refused if the tenant has as many keys as
 /// `bound` allows.
 pub async fn create(
-    client: &mut Client,
-    actor: &Actor,
-    master_keys: &MasterKeys,
-    bound: Bound,
-    new: &NewKey,
+    client: &mut Client, actor: &Actor, master_keys: &MasterKeys, bound: Bound, new: &NewKey,
 ) -> Result<CreatedKey> {
     secrets::verify_master_keys(client, master_keys).await?;
     let tenant = tenants::find(&*client, &new.tenant).await?;
     let (prefix, secret) = (secrets::new_prefix()?, secrets::new_secret("cs_")?);
     let sealed = secrets::seal(master_keys, &secret, &api_key_binding(tenant, &prefix))?;
     let created_at = clock::database_now();
-    let expires_at =
-        new.expires_in.map(|span| secrets::end(created_at, span, "the key would expire")).transpose()?;
+    let expires_at = new.expires_in.map(|span| secrets::end(created_at, span, "the key would expire")).transpose()?;
     let row = KeyRow { prefix: &prefix, sealed: &sealed, created_at, expires_at };
     transact(client, async |tx| {
         if !store::api_keys::create(tx, tenant, new, &row, bound).await? {
@@ -98,11 +93,7 @@ pub async fn find_in(client: &Client, tenant: TenantId, prefix: &str) -> Result<
 
 /// Adds the record of a change of a key, and returns the key. Without a `tenant` no such key was changed.
 async fn recorded(
-    tx: &Transaction<'_>,
-    actor: &Actor,
-    action: AuditAction,
-    prefix: &str,
-    tenant: Option<TenantId>,
+    tx: &Transaction<'_>, actor: &Actor, action: AuditAction, prefix: &str, tenant: Option<TenantId>,
 ) -> Result<Key> {
     let not_found = || AdminError::KeyNotFound(prefix.to_owned());
     let tenant = tenant.ok_or_else(not_found)?;
@@ -123,25 +114,18 @@ pub struct RotatedKey {
 /// refused from now on. Refused while the overlap of an earlier rotation runs, unless that may be replaced. Running programs follow
 /// within a second.
 pub async fn rotate_secret(
-    client: &mut Client,
-    actor: &Actor,
-    master_keys: &MasterKeys,
-    prefix: &str,
-    rotation: Rotation,
+    client: &mut Client, actor: &Actor, master_keys: &MasterKeys, prefix: &str, rotation: Rotation,
 ) -> Result<RotatedKey> {
     secrets::verify_master_keys(client, master_keys).await?;
     let now = clock::database_now();
-    let until =
-        rotation.overlap.map(|overlap| secrets::end(now, overlap, "the overlap would end")).transpose()?;
+    let until = rotation.overlap.map(|overlap| secrets::end(now, overlap, "the overlap would end")).transpose()?;
     let Some(tenant) = store::api_keys::tenant(&*client, prefix).await? else {
         return Err(AdminError::KeyNotFound(prefix.to_owned()));
     };
     let secret = secrets::new_secret("cs_")?;
     let sealed = secrets::seal(master_keys, &secret, &api_key_binding(tenant, prefix))?;
     transact(client, async |tx| {
-        if !store::api_keys::rotate_secret(tx, prefix, &sealed, (until, rotation.replace_overlap), now)
-            .await?
-        {
+        if !store::api_keys::rotate_secret(tx, prefix, &sealed, (until, rotation.replace_overlap), now).await? {
             let overlap = store::api_keys::overlap(tx, prefix).await?;
             let revoked = || AdminError::KeyRevoked(prefix.to_owned());
             return Err(overlap.map_or_else(revoked, |until| AdminError::OverlapRuns(clock::to_text(until))));

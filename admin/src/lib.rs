@@ -50,10 +50,7 @@ use tokio_postgres::{Client, Transaction};
 /// The database of an operation that works on the broker between its transactions.
 pub trait Steps {
     /// Runs a step with a connection, which the operation has for this step only.
-    fn step<T>(
-        &mut self,
-        work: impl AsyncFnOnce(&mut Client) -> Result<T>,
-    ) -> impl Future<Output = Result<T>>;
+    fn step<T>(&mut self, work: impl AsyncFnOnce(&mut Client) -> Result<T>) -> impl Future<Output = Result<T>>;
 }
 
 /// A connection of its own.
@@ -65,9 +62,6 @@ impl Steps for Client {
 
 /// Runs `work` in a transaction and commits it. `work` may run several times, after conflicts with other transactions, so it
 /// must not have effects outside the transaction.
-pub(crate) async fn transact<T>(
-    client: &mut Client,
-    work: impl AsyncFn(&Transaction<'_>) -> Result<T>,
-) -> Result<T> {
+pub(crate) async fn transact<T>(client: &mut Client, work: impl AsyncFn(&Transaction<'_>) -> Result<T>) -> Result<T> {
     db::transact("operation", client, work, AdminError::database_error).await
 }

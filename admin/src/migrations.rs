@@ -34,10 +34,7 @@ pub async fn set_role_settings(client: &mut Client, actor: &Actor, role: Option<
 /// Applies the pending migrations, and gives the programs' roles with this prefix their privileges. Waits for another run, if
 /// there is one. Each migration has its audit record in its transaction.
 pub async fn apply(
-    client: &mut Client,
-    actor: &Actor,
-    role_prefix: Option<&RolePrefix>,
-    observer: &mut impl Observer,
+    client: &mut Client, actor: &Actor, role_prefix: Option<&RolePrefix>, observer: &mut impl Observer,
 ) -> Result<MigrationReport> {
     let mut migrations = Migrations::begin(client).await?;
     observer.begin(ProgressStep::ApplyMigrations, migrations.remaining() as u64);

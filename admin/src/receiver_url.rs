@@ -31,8 +31,7 @@ pub async fn check_receiver(text: &str, egress: &EgressSettings) -> Result<Check
     egress.check_url(&url).map_err(wrong)?;
     if let Host::Name(name) = url.host() {
         for address in resolve(name).await.map_err(AdminError::ReceiverRefused)? {
-            refused(address)
-                .map_err(|source| AdminError::ReceiverNotPublic { host: name.to_string(), source })?;
+            refused(address).map_err(|source| AdminError::ReceiverNotPublic { host: name.to_string(), source })?;
         }
     }
     Ok(CheckedReceiver(url))
@@ -64,9 +63,7 @@ mod tests {
         assert_eq!(refusal(false, "https://93.184.215.14:22/").await, expected);
         assert_eq!(refusal(false, "https://a@b.c/").await, "url must not have a user name or password");
         assert!(
-            refusal(true, "https://nowhere.invalid/")
-                .await
-                .starts_with("host \"nowhere.invalid\" does not resolve")
+            refusal(true, "https://nowhere.invalid/").await.starts_with("host \"nowhere.invalid\" does not resolve")
         );
         let local = check_receiver("https://localhost/", &settings(false)).await.unwrap_err();
         assert_eq!(local.to_string(), "host \"localhost\" is not public");

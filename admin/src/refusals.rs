@@ -44,17 +44,13 @@ pub fn advice(reason: &str) -> &'static str {
         "missing_header" => {
             "Send the three headers X-Connect-Key, X-Connect-Tenant and X-Connect-Signature with each request."
         }
-        "repeated_header" => {
-            "Send each of the three headers once. A proxy or client library may have added it again."
-        }
+        "repeated_header" => "Send each of the three headers once. A proxy or client library may have added it again.",
         "malformed_header" => {
             "The signature header is t=<seconds>,v1=<64 hex digits> on the events route, and v2= on the records routes."
         }
         "revoked_key" => "The key was revoked. Use another one.",
         "expired_key" => "The key has expired. Use another one.",
-        "wrong_scheme" => {
-            "Use v1 on the events route, and v2 on the records routes: they sign different texts."
-        }
+        "wrong_scheme" => "Use v1 on the events route, and v2 on the records routes: they sign different texts.",
         "stale" => {
             "Synchronize the clock of the machine that signs, and sign each attempt when it is sent, not when it is queued."
         }
@@ -62,15 +58,11 @@ pub fn advice(reason: &str) -> &'static str {
             "The MAC was computed with another secret, or over another text than the one that was received. The signature check below finds out which."
         }
         "tenant" => "X-Connect-Tenant must have the short name of the agency to which the key belongs.",
-        "scope" => {
-            "The key does not permit this route. An administrator of the agency can change its scopes."
-        }
+        "scope" => "The key does not permit this route. An administrator of the agency can change its scopes.",
         "replayed" => {
             "The signature was used before. Sign each attempt again, with the current time; on POST of the records API keep the Idempotency-Key."
         }
-        "rate_limited" => {
-            "The key reads more often per second than the agency may. Wait as long as Retry-After says."
-        }
+        "rate_limited" => "The key reads more often per second than the agency may. Wait as long as Retry-After says.",
         "quota_exceeded" => "The writes of this month are used up. The operator can raise the quota.",
         "idempotency_key_reused" => {
             "The Idempotency-Key was used with another body. Use a new one for each new request."
@@ -93,9 +85,7 @@ mod tests {
     #[test]
     fn each_reason_has_an_advice_of_its_own() {
         let others = advice("invalid_request");
-        for reason in
-            ["missing_header", "malformed_header", "stale", "mismatch", "tenant", "scope", "replayed"]
-        {
+        for reason in ["missing_header", "malformed_header", "stale", "mismatch", "tenant", "scope", "replayed"] {
             assert_ne!(advice(reason), others, "{reason}");
         }
     }

@@ -36,11 +36,7 @@ pub struct RemovedReport {
 }
 
 /// What has expired at `now`.
-pub async fn plan(
-    client: &Client,
-    settings: &RetentionSettings,
-    now: DateTime<Utc>,
-) -> Result<Vec<ExpiredReport>> {
+pub async fn plan(client: &Client, settings: &RetentionSettings, now: DateTime<Utc>) -> Result<Vec<ExpiredReport>> {
     let mut reports = Vec::new();
     for rule in RULES {
         let period = rule.period(settings);
@@ -48,8 +44,7 @@ pub async fn plan(
             Some(cutoff) => rule.due(client, cutoff, None).await?.rows,
             None => vec![0; rule.tables.len()],
         };
-        let report =
-            |(what, expired): (&&'static str, u64)| ExpiredReport { what, keep: period.to_string(), expired };
+        let report = |(what, expired): (&&'static str, u64)| ExpiredReport { what, keep: period.to_string(), expired };
         reports.extend(rule.tables.iter().zip(expired).map(report));
     }
     Ok(reports)
@@ -57,11 +52,7 @@ pub async fn plan(
 
 /// Removes what has expired at `now`.
 pub async fn run(
-    client: &mut Client,
-    actor: &Actor,
-    settings: &RetentionSettings,
-    now: DateTime<Utc>,
-    observer: &mut impl Observer,
+    client: &mut Client, actor: &Actor, settings: &RetentionSettings, now: DateTime<Utc>, observer: &mut impl Observer,
 ) -> Result<Vec<RemovedReport>> {
     let expired: u64 = plan(client, settings, now).await?.iter().map(|report| report.expired).sum();
     record_before(client, actor, AuditAction::RunRetention, "expired rows", None).await?;
@@ -90,12 +81,7 @@ fn total(reports: &[RemovedReport]) -> u64 {
 }
 
 /// One step of a rule. Waits while another copy is at work.
-async fn step_when_free(
-    client: &mut Client,
-    rule: &Rule,
-    cutoff: DateTime<Utc>,
-    from: &Position,
-) -> Result<Step> {
+async fn step_when_free(client: &mut Client, rule: &Rule, cutoff: DateTime<Utc>, from: &Position) -> Result<Step> {
     for _ in 0..BUSY_WAITS_MAX {
         let step = transact(client, async |tx| Ok(rule.step(tx, cutoff, from).await?)).await?;
         if let Some(step) = step {

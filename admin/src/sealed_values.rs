@@ -68,10 +68,7 @@ pub async fn count(client: &Client, master_keys: &MasterKeys) -> Result<Vec<Seal
 /// Works in batches of 100 rows, each in a transaction of its own: what an interrupted run has sealed stays sealed, and another run
 /// continues. Programs that have both keys serve requests meanwhile. Runs at the same time do not disturb each other.
 pub async fn rotate(
-    client: &mut Client,
-    actor: &Actor,
-    master_keys: &MasterKeys,
-    observer: &mut impl Observer,
+    client: &mut Client, actor: &Actor, master_keys: &MasterKeys, observer: &mut impl Observer,
 ) -> Result<RotationReport> {
     secrets::verify_master_keys(client, master_keys).await?;
     let total = count_to_rewrap(client, master_keys).await?;
@@ -82,8 +79,7 @@ pub async fn rotate(
     let unreadable = loop {
         let mut pass = PassCounts::default();
         for table in [Table::ApiKeys, Table::Subscriptions] {
-            rewrap_table(client, master_keys, table, &mut pass, |done| observer.reached(rewrapped + done))
-                .await?;
+            rewrap_table(client, master_keys, table, &mut pass, |done| observer.reached(rewrapped + done)).await?;
         }
         rewrapped += pass.rewrapped;
         // Values that were sealed under the previous key meanwhile are found by another pass.
@@ -106,11 +102,7 @@ pub async fn rotate(
 /// The number of values that are not sealed under the current key.
 async fn count_to_rewrap(client: &Client, master_keys: &MasterKeys) -> Result<u64> {
     let counts = count(client, master_keys).await?;
-    Ok(counts
-        .iter()
-        .filter(|counted| counted.key != MasterKeyRole::Current)
-        .map(|counted| counted.values)
-        .sum())
+    Ok(counts.iter().filter(|counted| counted.key != MasterKeyRole::Current).map(|counted| counted.values).sum())
 }
 
 /// Seals the key of erased identities under the current key, and returns the number of values that it has changed.
@@ -126,11 +118,7 @@ async fn rewrap_erasure_key(client: &Client, master_keys: &MasterKeys) -> Result
 }
 
 async fn rewrap_table(
-    client: &mut Client,
-    master_keys: &MasterKeys,
-    table: Table,
-    pass: &mut PassCounts,
-    mut reached: impl FnMut(u64),
+    client: &mut Client, master_keys: &MasterKeys, table: Table, pass: &mut PassCounts, mut reached: impl FnMut(u64),
 ) -> Result<()> {
     let header = master_keys.current.header();
     let (mut tenant, mut name) = (TenantId(Uuid::nil()), String::new());

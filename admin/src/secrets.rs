@@ -79,9 +79,7 @@ mod tests {
     fn prefixes_are_16_hex_digits() {
         let prefix = new_prefix().unwrap();
         let digits = prefix.strip_prefix("ck_").unwrap();
-        assert!(
-            digits.len() == 16 && digits.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
-        );
+        assert!(digits.len() == 16 && digits.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)));
         assert_ne!(prefix, new_prefix().unwrap());
     }
 }

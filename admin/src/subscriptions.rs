@@ -46,11 +46,7 @@ pub struct SubscriptionSecret {
 
 /// Creates a subscription. Refused if the tenant has as many as `bound` allows.
 pub async fn create(
-    client: &mut Client,
-    actor: &Actor,
-    master_keys: &MasterKeys,
-    bound: Bound,
-    new: &NewSubscription,
+    client: &mut Client, actor: &Actor, master_keys: &MasterKeys, bound: Bound, new: &NewSubscription,
 ) -> Result<SubscriptionSecret> {
     secrets::verify_master_keys(client, master_keys).await?;
     let tenant = tenants::find(&*client, &new.tenant).await?;
@@ -82,23 +78,14 @@ pub async fn create(
     Ok(SubscriptionSecret { id, secret: secret.reveal().to_owned() })
 }
 
-fn seal_url(
-    master_keys: &MasterKeys,
-    receiver: &CheckedReceiver,
-    tenant: TenantId,
-    id: Uuid,
-) -> Result<Vec<u8>> {
+fn seal_url(master_keys: &MasterKeys, receiver: &CheckedReceiver, tenant: TenantId, id: Uuid) -> Result<Vec<u8>> {
     let whole = Secret::new(receiver.as_str().to_owned());
     secrets::seal(master_keys, &whole, &subscription_url_binding(tenant, id))
 }
 
 /// Replaces the URL of a subscription's receiver (D27). Deliveries that wait go to the new one.
 pub async fn set_url(
-    client: &mut Client,
-    actor: &Actor,
-    master_keys: &MasterKeys,
-    id: &str,
-    receiver: &CheckedReceiver,
+    client: &mut Client, actor: &Actor, master_keys: &MasterKeys, id: &str, receiver: &CheckedReceiver,
 ) -> Result<Subscription> {
     secrets::verify_master_keys(client, master_keys).await?;
     let parsed = parse_id(id)?;
@@ -119,12 +106,7 @@ pub async fn set_url(
 
 /// The newest `limit` subscriptions of a tenant, without removed ones, in the order in which they were created; those before the one
 /// with the id `before`.
-pub async fn list(
-    client: &Client,
-    tenant: &str,
-    before: Option<Uuid>,
-    limit: u32,
-) -> Result<Newest<Subscription>> {
+pub async fn list(client: &Client, tenant: &str, before: Option<Uuid>, limit: u32) -> Result<Newest<Subscription>> {
     let tenant = tenants::find(client, tenant).await?;
     store::subscriptions::list(client, tenant, before, limit).await
 }
@@ -161,11 +143,7 @@ pub async fn resume(client: &mut Client, actor: &Actor, id: &str) -> Result<Subs
 
 /// Adds the record of a change of a subscription, and returns the subscription. Without one nothing was found to change.
 async fn recorded(
-    tx: &Transaction<'_>,
-    actor: &Actor,
-    action: AuditAction,
-    id: &str,
-    changed: Option<(TenantId, Subscription)>,
+    tx: &Transaction<'_>, actor: &Actor, action: AuditAction, id: &str, changed: Option<(TenantId, Subscription)>,
 ) -> Result<Subscription> {
     let Some((tenant, subscription)) = changed else { return Err(refusal(tx, id).await) };
     record(tx, actor, action, &subscription.id.to_string(), Some(tenant)).await?;
@@ -193,10 +171,7 @@ async fn refusal(on: &impl GenericClient, id: &str) -> AdminError {
 /// Replaces the event types that a subscription receives; `None` stands for all. It concerns events that are fanned out from
 /// now on: deliveries that wait are sent.
 pub async fn set_events(
-    client: &mut Client,
-    actor: &Actor,
-    id: &str,
-    events: Option<&EventTypes>,
+    client: &mut Client, actor: &Actor, id: &str, events: Option<&EventTypes>,
 ) -> Result<Subscription> {
     let parsed = parse_id(id)?;
     let names = events.map(EventTypes::names);
@@ -210,16 +185,11 @@ pub async fn set_events(
 /// Replaces the signing secret. During `overlap` deliveries are also signed with the old secret; without it the old secret is
 /// invalid from now on. Refused while the overlap of an earlier rotation runs, unless that may be replaced.
 pub async fn rotate_secret(
-    client: &mut Client,
-    actor: &Actor,
-    master_keys: &MasterKeys,
-    id: &str,
-    rotation: Rotation,
+    client: &mut Client, actor: &Actor, master_keys: &MasterKeys, id: &str, rotation: Rotation,
 ) -> Result<SubscriptionSecret> {
     secrets::verify_master_keys(client, master_keys).await?;
     let now = clock::database_now();
-    let until =
-        rotation.overlap.map(|overlap| secrets::end(now, overlap, "the overlap would end")).transpose()?;
+    let until = rotation.overlap.map(|overlap| secrets::end(now, overlap, "the overlap would end")).transpose()?;
     let parsed = parse_id(id)?;
     let Some(tenant) = store::subscriptions::tenant(&*client, parsed).await? else {
         return Err(refusal(&*client, id).await);
@@ -275,21 +245,17 @@ const WINDOW: TimeDelta = TimeDelta::hours(24);
 
 /// The health of the receivers of a tenant's subscriptions. Those without attempts are missing.
 pub async fn health(
-    client: &Client,
-    tenant: TenantId,
-    subscriptions: &[Uuid],
+    client: &Client, tenant: TenantId, subscriptions: &[Uuid],
 ) -> Result<HashMap<Uuid, ReceiverHealth>> {
     let since = clock::database_now() - WINDOW;
-    store::receiver_health::load(client, tenant, subscriptions, (first_id(since), since), HEALTH_DELIVERIES)
-        .await
+    store::receiver_health::load(client, tenant, subscriptions, (first_id(since), since), HEALTH_DELIVERIES).await
 }
 
 /// The attempts on a subscription's newest deliveries in each of the last 24 hours, the current one last.
 pub async fn last_day(client: &Client, tenant: TenantId, subscription: Uuid) -> Result<Vec<ActivityMinute>> {
     let first = first_period(clock::database_now(), HOUR, 24);
     let times = (first_id(first - WINDOW), first);
-    let counted =
-        store::receiver_health::hours(client, tenant, subscription, times, HEALTH_DELIVERIES).await?;
+    let counted = store::receiver_health::hours(client, tenant, subscription, times, HEALTH_DELIVERIES).await?;
     let hour = |at: DateTime<Utc>| {
         let (delivered, attempts) = counted.get(&(at.timestamp() / 3_600)).copied().unwrap_or_default();
         ActivityMinute { at, delivered, undelivered: attempts - delivered, ..ActivityMinute::default() }

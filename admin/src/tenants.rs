@@ -38,12 +38,7 @@ pub async fn create(client: &mut Client, actor: &Actor, new: &NewTenant) -> Resu
 }
 
 /// Changes the settings of the tenant with this slug.
-pub async fn change(
-    client: &mut Client,
-    actor: &Actor,
-    slug: &str,
-    changes: &TenantChanges,
-) -> Result<Tenant> {
+pub async fn change(client: &mut Client, actor: &Actor, slug: &str, changes: &TenantChanges) -> Result<Tenant> {
     transact(client, async |tx| {
         let changed = store::tenants::set(tx, slug, changes).await?;
         let changed = changed.ok_or_else(|| AdminError::TenantNotFound(slug.to_owned()))?;
@@ -80,11 +75,7 @@ pub struct CreatedCompany {
 
 /// Creates a company account. People whose email is on its domain join it from then on.
 pub async fn create_company(
-    client: &mut Client,
-    actor: &Actor,
-    tenant: &str,
-    name: &Name,
-    domain: &CompanyDomain,
+    client: &mut Client, actor: &Actor, tenant: &str, name: &Name, domain: &CompanyDomain,
 ) -> Result<CreatedCompany> {
     let client_id = ClientId(Uuid::now_v7());
     let created = transact(client, async |tx| {
@@ -104,11 +95,7 @@ pub async fn create_company(
 /// Adds a member, or restores a removed one. Changes the name of an existing one. Refused if the tenant has as many other active
 /// members as `bound` allows.
 pub async fn add_member(
-    client: &mut Client,
-    actor: &Actor,
-    (tenant, bound): (&str, Bound),
-    email: &MemberEmail,
-    name: &Name,
+    client: &mut Client, actor: &Actor, (tenant, bound): (&str, Bound), email: &MemberEmail, name: &Name,
 ) -> Result<Member> {
     transact(client, async |tx| {
         let tenant = find(tx, tenant).await?;
@@ -121,14 +108,8 @@ pub async fn add_member(
 }
 
 /// Removes a member: no new lead is routed to them. They keep the leads that they own.
-pub async fn remove_member(
-    client: &mut Client,
-    actor: &Actor,
-    tenant: &str,
-    email: &MemberEmail,
-) -> Result<Member> {
-    let not_found =
-        || AdminError::MemberNotFound { email: email.as_str().to_owned(), tenant: tenant.to_owned() };
+pub async fn remove_member(client: &mut Client, actor: &Actor, tenant: &str, email: &MemberEmail) -> Result<Member> {
+    let not_found = || AdminError::MemberNotFound { email: email.as_str().to_owned(), tenant: tenant.to_owned() };
     transact(client, async |tx| {
         let id = find(tx, tenant).await?;
         let removed = store::tenants::remove_member(tx, id, email).await?.ok_or_else(not_found)?;
@@ -145,20 +126,15 @@ pub async fn list_members(client: &Client, tenant: &str, after: &str, limit: u32
 }
 
 /// The records writes of the last `months` calendar months, the current one last; months without a write have 0.
-pub async fn usage_of_last_months(
-    client: &Client,
-    tenant: TenantId,
-    months: u32,
-) -> Result<Vec<(String, i64)>> {
+pub async fn usage_of_last_months(client: &Client, tenant: TenantId, months: u32) -> Result<Vec<(String, i64)>> {
     let today = clock::database_now().date_naive();
     let current = today.with_day(1).unwrap_or(today);
     let all: Vec<NaiveDate> =
         (0..months).rev().filter_map(|ago| current.checked_sub_months(Months::new(ago))).collect();
     let first = all.first().copied().unwrap_or(current);
     let counted = store::usage::since(client, tenant, first).await?;
-    let writes = |month: &NaiveDate| {
-        counted.iter().find(|(counted, _)| counted == month).map_or(0, |(_, writes)| *writes)
-    };
+    let writes =
+        |month: &NaiveDate| counted.iter().find(|(counted, _)| counted == month).map_or(0, |(_, writes)| *writes);
     Ok(all.iter().map(|month| (month.format("%Y-%m").to_string(), writes(month))).collect())
 }
 

@@ -32,10 +32,7 @@ async fn find_lead(client: &Client, tenant: &str, id: &str) -> Result<(TenantId,
 
 /// The leads of a tenant.
 pub async fn pipeline(
-    client: &Client,
-    tenant: &str,
-    filter: &PipelineFilter,
-    limit: u32,
+    client: &Client, tenant: &str, filter: &PipelineFilter, limit: u32,
 ) -> Result<Newest<PipelineLead>> {
     let tenant = tenants::find(client, tenant).await?;
     store::records::pipeline(client, tenant, filter, limit).await

@@ -106,8 +106,7 @@ fn part_reply(results: &[&RawValue]) -> Option<Vec<u8>> {
     }
     let texts: Vec<&str> = results.iter().map(|result| result.get()).collect();
     let texts = texts.join(",");
-    let reply =
-        format!(r#"{{"accepted":{accepted},"duplicate":{duplicate},"failed":{failed},"results":[{texts}]}}"#);
+    let reply = format!(r#"{{"accepted":{accepted},"duplicate":{duplicate},"failed":{failed},"results":[{texts}]}}"#);
     Some(reply.into_bytes())
 }
 

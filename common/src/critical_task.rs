@@ -17,8 +17,7 @@ pub fn spawn(name: &'static str, task: impl Future<Output = ()> + Send + 'static
 /// on that thread too, so that none waits for another thread to wake up, and the operating system's scheduler shares the
 /// processors among such threads. A panic aborts the process, as in [`spawn`]. The receiver resolves when the task has ended.
 pub fn spawn_on_thread<F: Future<Output = ()>>(
-    name: &'static str,
-    task: impl FnOnce() -> F + Send + 'static,
+    name: &'static str, task: impl FnOnce() -> F + Send + 'static,
 ) -> io::Result<oneshot::Receiver<()>> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let (ending, ended) = oneshot::channel();

@@ -96,14 +96,12 @@ mod tests {
         assert_eq!(judged(false, "https://example.com:9443/hook"), Err(REFUSED));
         assert_eq!(judged(true, "https://example.com:9443/hook"), Ok(()));
         let more =
-            EgressSettings::from_env(&Environment::from_pairs(&[("CONNECT_WEBHOOK_PORTS", "443, 9443")]))
-                .unwrap();
+            EgressSettings::from_env(&Environment::from_pairs(&[("CONNECT_WEBHOOK_PORTS", "443, 9443")])).unwrap();
         assert_eq!(more.ports, [443, 9443]);
         assert_eq!(EgressSettings::from_env(&Environment::from_pairs(&[])).unwrap().ports, [443, 8443]);
         for wrong in ["0", "443,", "https", "65536", "443;8443"] {
             assert!(
-                EgressSettings::from_env(&Environment::from_pairs(&[("CONNECT_WEBHOOK_PORTS", wrong)]))
-                    .is_err(),
+                EgressSettings::from_env(&Environment::from_pairs(&[("CONNECT_WEBHOOK_PORTS", wrong)])).is_err(),
                 "{wrong}"
             );
         }
@@ -111,12 +109,9 @@ mod tests {
 
     #[test]
     fn allow_private_adds_only_http_and_loopback() {
-        for fine in [
-            "http://127.0.0.1:9000/",
-            "https://[::1]:9000/",
-            "http://[::ffff:127.9.9.9]/",
-            "http://93.184.215.14",
-        ] {
+        for fine in
+            ["http://127.0.0.1:9000/", "https://[::1]:9000/", "http://[::ffff:127.9.9.9]/", "http://93.184.215.14"]
+        {
             assert_eq!(judged(true, fine), Ok(()), "{fine}");
         }
         for refused in

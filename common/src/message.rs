@@ -79,10 +79,7 @@ pub fn delivery_id(event_id: Uuid, subscription_id: Uuid) -> Uuid {
     let digest = Sha256::new().chain_update(event_id).chain_update(subscription_id).finalize();
     let mut bytes = *event_id.as_bytes();
     bytes[6..].copy_from_slice(&digest[..10]);
-    Builder::from_bytes(bytes)
-        .with_version(uuid::Version::SortRand)
-        .with_variant(uuid::Variant::RFC4122)
-        .into_uuid()
+    Builder::from_bytes(bytes).with_version(uuid::Version::SortRand).with_variant(uuid::Variant::RFC4122).into_uuid()
 }
 
 /// A notice in the dead-letter queue of webhooks: a delivery whose attempts were used up. Without personal data; also its body.

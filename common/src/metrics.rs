@@ -147,8 +147,7 @@ described! {
 }
 
 /// Seconds; from half a millisecond to the reply deadline.
-const DURATIONS: &[f64] =
-    &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+const DURATIONS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 /// Seconds; from a few milliseconds, over the reply deadline, to an outage of an hour.
 const LAGS: &[f64] =
     &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0];
@@ -183,9 +182,7 @@ pub fn install() -> PrometheusHandle {
     let builder = PrometheusBuilder::new()
         .set_buckets(DURATIONS)
         .and_then(|builder| builder.set_buckets_for_metric(Matcher::Full(BATCH_EVENTS.to_owned()), BATCHES))
-        .and_then(|builder| {
-            builder.set_buckets_for_metric(Matcher::Full(BUNDLE_REQUESTS.to_owned()), BATCHES)
-        })
+        .and_then(|builder| builder.set_buckets_for_metric(Matcher::Full(BUNDLE_REQUESTS.to_owned()), BATCHES))
         .and_then(|builder| builder.set_buckets_for_metric(Matcher::Full(QUEUE_LAG.to_owned()), LAGS))
         .expect("the lists of buckets are not empty");
     let handle = builder.install_recorder().expect("the recorder is installed once");
@@ -216,9 +213,7 @@ mod tests {
     #[test]
     fn the_documented_table_has_every_metric() {
         let page = include_str!("../../docs/metrics.md");
-        let row = |metric: &super::Description| {
-            format!("| `{}` | {} | {} |\n", metric.name, metric.kind, metric.help)
-        };
+        let row = |metric: &super::Description| format!("| `{}` | {} | {} |\n", metric.name, metric.kind, metric.help);
         let table: String = DESCRIPTIONS.iter().map(row).collect();
         assert!(page.ends_with(&table), "the table must be:\n{table}");
     }

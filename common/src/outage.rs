@@ -28,13 +28,7 @@ pub struct Outage {
 impl Outage {
     /// An operation that works. `operation` is the metrics' label, and `line` is logged when it begins to fail.
     pub const fn new(operation: &'static str, line: &'static str) -> Self {
-        Self {
-            operation,
-            line,
-            gauge: OnceLock::new(),
-            is_down: AtomicBool::new(false),
-            transitions: LogLimit::new(),
-        }
+        Self { operation, line, gauge: OnceLock::new(), is_down: AtomicBool::new(false), transitions: LogLimit::new() }
     }
 
     /// Exports its metrics from now on, also before the first failure.
@@ -74,10 +68,7 @@ impl Outage {
     /// Repeats `attempt`, with `waits` in between, while it fails with an error that `is_outage` says to wait for. `None` when the
     /// program shuts down in a wait; an attempt is never interrupted, because it may be committing.
     pub async fn wait_out<T, E: Display, R>(
-        &self,
-        mut waits: RetryWaits,
-        shutdown: &CancellationToken,
-        is_outage: fn(&E) -> bool,
+        &self, mut waits: RetryWaits, shutdown: &CancellationToken, is_outage: fn(&E) -> bool,
         mut attempt: impl FnMut() -> R,
     ) -> Option<Result<T, E>>
     where
@@ -140,8 +131,7 @@ mod tests {
 
     #[test]
     fn an_operation_that_alternates_is_logged_once_a_second() {
-        let (lines, began, outage) =
-            (Lines::default(), Instant::now(), Outage::new("test", "it fails; retrying"));
+        let (lines, began, outage) = (Lines::default(), Instant::now(), Outage::new("test", "it fails; retrying"));
         tracing::subscriber::with_default(lines.clone(), || {
             for _ in 0..500 {
                 outage.report_failure(&"no response");

@@ -184,10 +184,7 @@ impl Service {
     /// It is ready when it consumes, and can publish replies, retries and dead letters by the second broker. It works without being
     /// ready, too: it consumes even while the broker blocks publishers.
     pub async fn observe_consumer(
-        self,
-        brokers: [Broker; 2],
-        pools: Vec<Database>,
-        master_key_verified: CancellationToken,
+        self, brokers: [Broker; 2], pools: Vec<Database>, master_key_verified: CancellationToken,
         is_consuming: impl Fn() -> bool,
     ) {
         let [_, publishing] = &brokers;

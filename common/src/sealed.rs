@@ -135,10 +135,7 @@ impl MasterKey {
         let header = self.header();
         let aad = [&header, binding.as_bytes()].concat();
         let payload = Payload { msg: secret.0.as_bytes(), aad: &aad };
-        let text = self
-            .cipher
-            .encrypt(&Nonce::from(nonce), payload)
-            .expect("secrets are far below the cipher's limit");
+        let text = self.cipher.encrypt(&Nonce::from(nonce), payload).expect("secrets are far below the cipher's limit");
         [header.as_slice(), &nonce, &text].concat()
     }
 
@@ -151,10 +148,8 @@ impl MasterKey {
 
     fn decrypt(&self, nonce_and_text: &[u8], aad: &[u8]) -> Result<Secret, DecryptionFailed> {
         let (nonce, text) = nonce_and_text.split_first_chunk::<NONCE_BYTES>().ok_or(DecryptionFailed)?;
-        let plain = self
-            .cipher
-            .decrypt(&Nonce::from(*nonce), Payload { msg: text, aad })
-            .map_err(|_| DecryptionFailed)?;
+        let plain =
+            self.cipher.decrypt(&Nonce::from(*nonce), Payload { msg: text, aad }).map_err(|_| DecryptionFailed)?;
         String::from_utf8(plain).map(Secret).map_err(|_| DecryptionFailed)
     }
 }

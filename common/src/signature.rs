@@ -201,8 +201,7 @@ mod tests {
 
     #[test]
     fn every_vector_has_the_expected_result() {
-        let vectors: Vectors =
-            serde_json::from_str(include_str!("../../tests/vectors/signatures.json")).unwrap();
+        let vectors: Vectors = serde_json::from_str(include_str!("../../tests/vectors/signatures.json")).unwrap();
         for case in &vectors.cases {
             let verdict = verify(&vectors.secret, case);
             assert_eq!(verdict.is_ok(), case.valid, "{}: {verdict:?}", case.why);

@@ -15,8 +15,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 /// Starts logging, and logs panics from then on. The error says what is wrong with the filter.
 pub fn start(settings: &LogSettings) -> Result<(), String> {
     let filter = filter(&settings.filter).map_err(|error| format!("setting RUST_LOG: {error}"))?;
-    let writer =
-        LogWriter::start().map_err(|error| format!("the log writer's thread cannot be started: {error}"))?;
+    let writer = LogWriter::start().map_err(|error| format!("the log writer's thread cannot be started: {error}"))?;
     // Internal errors are not logged: reporting a failed write on standard error would panic.
     let is_colored = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let lines = fmt::layer().with_writer(writer).with_ansi(is_colored).log_internal_errors(false);
@@ -41,11 +40,7 @@ fn filter(directives: &str) -> Result<Targets, String> {
     if let Some(unclear) = directives.iter().find(|one| one.contains(char::is_whitespace)) {
         return Err(format!("{unclear:?} holds white space"));
     }
-    [&[QUIET], directives.as_slice()]
-        .concat()
-        .join(",")
-        .parse()
-        .map_err(|error: ParseError| error.to_string())
+    [&[QUIET], directives.as_slice()].concat().join(",").parse().map_err(|error: ParseError| error.to_string())
 }
 
 /// Waits until the lines logged so far are written, for at most a second. Called when a program ends.
@@ -72,8 +67,7 @@ const QUIET: &str = "lapin=off";
 
 /// Whether a line cannot contain credentials. Others are dropped whatever `RUST_LOG` says.
 fn is_free_of_credentials(line: &Metadata<'_>) -> bool {
-    *line.level() != Level::TRACE
-        || !FRAME_LOGGING_LIBRARIES.iter().any(|library| line.target().starts_with(library))
+    *line.level() != Level::TRACE || !FRAME_LOGGING_LIBRARIES.iter().any(|library| line.target().starts_with(library))
 }
 
 /// Logs a panic in its current span, so that the line names request and trace. The message is logged only if it is a literal:
@@ -83,12 +77,7 @@ fn log_panic(info: &PanicHookInfo<'_>) {
     let text = info.payload().downcast_ref::<&'static str>();
     let line = info.location().map_or(0, |location| location.line() as usize);
     if let Some(line) = PANICS.admit(line) {
-        tracing::error!(
-            place,
-            text,
-            suppressed = line.suppressed,
-            "a thread panicked; abandoning its current task"
-        );
+        tracing::error!(place, text, suppressed = line.suppressed, "a thread panicked; abandoning its current task");
     } else {
         tracing::debug!(place, text, "a thread panicked; abandoning its current task");
     }
@@ -137,17 +126,15 @@ mod tests {
 
     #[test]
     fn a_filter_is_a_list_of_levels_and_targets() {
-        let is_on = |directives: &str, target: &str, level: &Level| {
-            filter(directives).unwrap().would_enable(target, level)
-        };
+        let is_on =
+            |directives: &str, target: &str, level: &Level| filter(directives).unwrap().would_enable(target, level);
         for directives in ["info", "info,", " info , worker=debug", "worker=debug,info"] {
             assert!(is_on(directives, "ingest", &Level::INFO), "{directives}");
             assert!(!is_on(directives, "ingest", &Level::DEBUG), "{directives}");
         }
         assert!(is_on(" info , worker=debug", "worker::consume", &Level::DEBUG));
         assert!(
-            !is_on("debug", "lapin::channel", &Level::ERROR)
-                && is_on("lapin=warn", "lapin::channel", &Level::ERROR)
+            !is_on("debug", "lapin::channel", &Level::ERROR) && is_on("lapin=warn", "lapin::channel", &Level::ERROR)
         );
         for refused in ["[request]=debug", "worker debug", "worker=loud"] {
             assert!(filter(refused).is_err(), "{refused}");

@@ -192,9 +192,7 @@ impl WriteRefusal {
                 (409, "The booking with this reference was canceled; a new booking needs a new reference")
             }
             Self::QuotaExceeded { .. } => (429, "The monthly quota of writes is used up"),
-            Self::LeadCreateFailed => {
-                (500, "The enquiry could not be opened; retry with the same Idempotency-Key")
-            }
+            Self::LeadCreateFailed => (500, "The enquiry could not be opened; retry with the same Idempotency-Key"),
             Self::ProcessingTimeout => (
                 503,
                 "No reply in time; retry a POST with the same Idempotency-Key; read the record before you retry a PATCH",

@@ -50,10 +50,7 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     pub(crate) fn new(
-        dispatcher: Uuid,
-        database: Database,
-        events: UnboundedSender<Event>,
-        dead: Arc<Notify>,
+        dispatcher: Uuid, database: Database, events: UnboundedSender<Event>, dead: Arc<Notify>,
     ) -> (Self, UnboundedSender<Pending>) {
         let (sender, results) = unbounded_channel();
         let queue = sender.downgrade();
@@ -126,8 +123,7 @@ impl Recorder {
     /// Returns the indexes of results whose deliveries are locked.
     async fn record(&self, batch: &[AttemptRecord]) -> Result<HashSet<usize>, TxError> {
         // When all retries after conflicts are used up, the error is handled like an outage.
-        let is_outage =
-            |error: &TxError| !matches!(error, TxError::StatementFailed(_) | TxError::Abandoned(_));
+        let is_outage = |error: &TxError| !matches!(error, TxError::StatementFailed(_) | TxError::Abandoned(_));
         // It is waited for during a drain, too.
         let never = CancellationToken::new();
         let write = || store::record(&self.database, self.dispatcher, batch);

@@ -35,8 +35,7 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    const SCHEDULE: Schedule =
-        Schedule { attempts: 6, base: Duration::from_secs(30), cap: Duration::from_secs(3_600) };
+    const SCHEDULE: Schedule = Schedule { attempts: 6, base: Duration::from_secs(30), cap: Duration::from_secs(3_600) };
 
     fn seconds(made: u16, asked: Option<u64>) -> Option<u64> {
         SCHEDULE.wait_after(made, asked.map(Duration::from_secs), 0.0).map(|wait| wait.as_secs())
@@ -51,8 +50,7 @@ mod tests {
     #[test]
     fn waits_stop_growing_at_the_cap() {
         let long = Schedule { attempts: 100, ..SCHEDULE };
-        let waits: Vec<_> =
-            [6, 7, 8, 40, 99].map(|made| long.wait_after(made, None, 0.0).unwrap().as_secs()).into();
+        let waits: Vec<_> = [6, 7, 8, 40, 99].map(|made| long.wait_after(made, None, 0.0).unwrap().as_secs()).into();
         assert_eq!(waits, [960, 1_920, 3_600, 3_600, 3_600]);
         let flat = Schedule { attempts: 3, base: Duration::from_secs(60), cap: Duration::from_secs(10) };
         assert_eq!(flat.wait_after(2, None, 1.0), Some(Duration::from_secs(10)));

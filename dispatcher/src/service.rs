@@ -38,17 +38,14 @@ impl Program for Settings {
     const ABOUT: &'static str = "fans out the outbox and delivers signed webhooks";
     const METRICS_PORT: u16 = 9103;
     const CHECKS: &'static [&'static str] = &["master_key", "postgres", "slots"];
-    const MORE_VARIABLES: &'static [&'static [Variable]] =
-        &[SenderSettings::VARIABLES, EgressSettings::VARIABLES];
+    const MORE_VARIABLES: &'static [&'static [Variable]] = &[SenderSettings::VARIABLES, EgressSettings::VARIABLES];
     /// The sender cannot be created with these settings.
     type Error = SenderError;
 
     async fn run(self, service: Service) -> Result<(), SenderError> {
         let sender = Sender::new(&self.sender)?;
         if self.sender.egress.allow_private {
-            tracing::warn!(
-                "CONNECT_WEBHOOK_ALLOW_PRIVATE is set: receivers may be http:// and on loopback addresses"
-            );
+            tracing::warn!("CONNECT_WEBHOOK_ALLOW_PRIVATE is set: receivers may be http:// and on loopback addresses");
         }
         [&record::OUTAGE, &dispatch::FAN_OUT_OUTAGE, &dispatch::READ_OUTAGE]
             .into_iter()
@@ -64,8 +61,7 @@ impl Program for Settings {
         let (dead, (events, received)) = (Arc::new(Notify::new()), unbounded_channel());
         let (give_up, given_up) = unbounded_channel();
         let (open, opened) = watch::channel(Leases { held: Vec::new(), until: Instant::now() });
-        let (recorder, records) =
-            Recorder::new(dispatcher, database.clone(), events.clone(), Arc::clone(&dead));
+        let (recorder, records) = Recorder::new(dispatcher, database.clone(), events.clone(), Arc::clone(&dead));
         let holder = SlotHolder { dispatcher, events: events.clone(), given_up, shutdown: shutdown.clone() };
         let notices = NoticePublisher {
             database: database.clone(),
@@ -86,8 +82,7 @@ impl Program for Settings {
             open,
             most: self.concurrency,
         };
-        let (url, is_verified, ending) =
-            (service.database.direct_url.clone(), verified.clone(), shutdown.clone());
+        let (url, is_verified, ending) = (service.database.direct_url.clone(), verified.clone(), shutdown.clone());
         let work = critical_task::spawn("deliveries", async move {
             // With another master key no secret could be opened.
             if ending.run_until_cancelled(is_verified.cancelled()).await.is_some() {
@@ -113,10 +108,7 @@ impl Program for Settings {
 /// It is ready without RabbitMQ, which no delivery waits for, and without slots while others hold all of them, but not without
 /// renewing its leases.
 async fn watch_readiness(
-    service: Service,
-    pools: Vec<Database>,
-    verified: CancellationToken,
-    opened: watch::Receiver<Leases>,
+    service: Service, pools: Vec<Database>, verified: CancellationToken, opened: watch::Receiver<Leases>,
 ) {
     let mut ticks = ticks(READINESS_INTERVAL);
     loop {

@@ -143,8 +143,7 @@ mod tests {
 
     #[test]
     fn notifications_name_slots_by_bits() {
-        let slots =
-            |payloads: &[&str]| slots_of(&payloads.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>());
+        let slots = |payloads: &[&str]| slots_of(&payloads.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>());
         assert_eq!(slots(&["1", "6"]), 0b111);
         assert_eq!(slots(&[&u64::MAX.to_string()]), u64::MAX);
         assert_eq!(slots(&["1", ""]), u64::MAX, "all, if it names none");

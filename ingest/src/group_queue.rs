@@ -41,11 +41,7 @@ pub(crate) struct GroupQueue<T> {
 
 impl<T: Send + 'static> GroupQueue<T> {
     /// Starts the tasks that process groups.
-    pub(crate) fn start(
-        name: &'static str,
-        settings: GroupQueueSettings,
-        work: impl GroupHandler<T>,
-    ) -> Self {
+    pub(crate) fn start(name: &'static str, settings: GroupQueueSettings, work: impl GroupHandler<T>) -> Self {
         let (queue, waiting) = mpsc::channel(settings.queue);
         let (waiting, work) = (Arc::new(Mutex::new(waiting)), Arc::new(work));
         for _ in 0..settings.concurrency {
@@ -56,16 +52,12 @@ impl<T: Send + 'static> GroupQueue<T> {
 
     /// Queues a request. Returns it as the error when the queue is full.
     pub(crate) fn push(&self, request: T) -> Result<(), T> {
-        self.queue
-            .try_send(request)
-            .map_err(|(TrySendError::Full(request) | TrySendError::Closed(request))| request)
+        self.queue.try_send(request).map_err(|(TrySendError::Full(request) | TrySendError::Closed(request))| request)
     }
 }
 
 async fn run_groups<T: Send>(
-    waiting: Arc<Mutex<mpsc::Receiver<T>>>,
-    work: Arc<impl GroupHandler<T>>,
-    settings: GroupQueueSettings,
+    waiting: Arc<Mutex<mpsc::Receiver<T>>>, work: Arc<impl GroupHandler<T>>, settings: GroupQueueSettings,
 ) {
     let mut group = Vec::new();
     let mut receiver = waiting.lock().await;
@@ -129,10 +121,7 @@ mod tests {
 
     /// The next group. Only a failing test waits for so long.
     async fn next(groups: &mut Groups) -> (Vec<u32>, oneshot::Sender<()>) {
-        timeout(Duration::from_secs(30), groups.recv())
-            .await
-            .expect("a group is begun")
-            .expect("the queue lives")
+        timeout(Duration::from_secs(30), groups.recv()).await.expect("a group is begun").expect("the queue lives")
     }
 
     /// Lets the tasks run, which must not begin another group.

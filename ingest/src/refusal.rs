@@ -70,8 +70,7 @@ impl RefusalRow {
 
     /// The wording of these refusals is in `common`, because ingest and the worker share them.
     fn of(refusal: &WriteRefusal) -> Self {
-        let status =
-            StatusCode::from_u16(refusal.status_and_message().0).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status = StatusCode::from_u16(refusal.status_and_message().0).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         Self { status, body: refusal.body(), retry_after: refusal.retry_after(), allow: None }
     }
 
@@ -104,14 +103,11 @@ impl Refusal {
                 RefusalRow::new(S::NOT_FOUND, "not_found", "No such route; GET /docs describes all of them")
             }
             Self::MethodNotAllowed(methods) => {
-                RefusalRow::new(S::METHOD_NOT_ALLOWED, "method_not_allowed", "Method not allowed")
-                    .allow(methods)
+                RefusalRow::new(S::METHOD_NOT_ALLOWED, "method_not_allowed", "Method not allowed").allow(methods)
             }
-            Self::RequestTimeout => RefusalRow::new(
-                S::REQUEST_TIMEOUT,
-                "request_timeout",
-                "The request body did not arrive in time",
-            ),
+            Self::RequestTimeout => {
+                RefusalRow::new(S::REQUEST_TIMEOUT, "request_timeout", "The request body did not arrive in time")
+            }
             Self::PayloadTooLarge => {
                 RefusalRow::new(S::PAYLOAD_TOO_LARGE, "payload_too_large", "The request body is too large")
             }
@@ -127,17 +123,12 @@ impl Refusal {
                 let message = "No result yet; a retry reports what was applied";
                 RefusalRow::new(S::SERVICE_UNAVAILABLE, "processing_timeout", message).retry_after(5)
             }
-            Self::IdempotencyKeyRequired => RefusalRow::new(
-                S::BAD_REQUEST,
-                "idempotency_key_required",
-                "The header Idempotency-Key is required",
-            ),
-            Self::LookupFieldRequired(needed) => {
-                RefusalRow::new(S::BAD_REQUEST, "lookup_field_required", needed)
+            Self::IdempotencyKeyRequired => {
+                RefusalRow::new(S::BAD_REQUEST, "idempotency_key_required", "The header Idempotency-Key is required")
             }
+            Self::LookupFieldRequired(needed) => RefusalRow::new(S::BAD_REQUEST, "lookup_field_required", needed),
             Self::RateLimited => {
-                RefusalRow::new(S::TOO_MANY_REQUESTS, "rate_limited", "Too many reads per second")
-                    .retry_after(1)
+                RefusalRow::new(S::TOO_MANY_REQUESTS, "rate_limited", "Too many reads per second").retry_after(1)
             }
             Self::Write(refusal) => RefusalRow::of(refusal),
             Self::Internal => RefusalRow::new(S::INTERNAL_SERVER_ERROR, "internal_error", "Internal error"),

@@ -19,10 +19,7 @@ async fn world_with_recorder() -> (World, StatementRecorder) {
 
 /// Runs `requests` while no replay entry can be written. Once `count` of them wait, does `then`, and lets entries be written.
 async fn send_while_blocked<T>(
-    world: &World,
-    count: usize,
-    requests: impl Future<Output = T>,
-    then: impl FnOnce(),
+    world: &World, count: usize, requests: impl Future<Output = T>, then: impl FnOnce(),
 ) -> T {
     let blocker = world.database.connect().await;
     let lock = "BEGIN; LOCK TABLE replay_entries IN ACCESS EXCLUSIVE MODE";
@@ -197,11 +194,7 @@ async fn callers_that_disconnect_cancel_no_other_request_of_their_round_trip() {
     let hang_up = || hang_ups.iter().take(10).for_each(AbortHandle::abort);
     let responses = send_while_blocked(&world, waiting.len(), join_all(waiting), hang_up).await;
     for (i, response) in responses.iter().enumerate() {
-        assert_eq!(
-            response.as_ref().is_ok_and(|response| response.status == 200),
-            i >= 10,
-            "{i}: {response:?}"
-        );
+        assert_eq!(response.as_ref().is_ok_and(|response| response.status == 200), i >= 10, "{i}: {response:?}");
     }
 }
 
@@ -234,8 +227,7 @@ async fn an_outage_during_a_round_trip_fails_each_request_with_503_and_applies_n
 #[tokio::test]
 async fn rejects_a_repeated_replay_without_querying_the_database() {
     let (world, recorder) = world_with_recorder().await;
-    let client =
-        record(&crate::records::post(&world, "/clients", json!({"email": "ana@example.com"})).await, 201);
+    let client = record(&crate::records::post(&world, "/clients", json!({"email": "ana@example.com"})).await, 201);
     for request in [identified(&world.key, "ana@example.com"), read(&world.key, &client_route(&client), 1)] {
         assert_eq!(world.http().send(&request).await.status, 200);
         world.http().send(&request).await.assert_error(401, "unauthorized");

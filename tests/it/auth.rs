@@ -4,9 +4,7 @@
 use futures_util::future::join_all;
 use serde_json::json;
 use std::time::{Duration, Instant};
-use tests::{
-    ApiKey, HttpResponse, MAX_WAIT, StatementRecorder, World, batch, event, eventually, now, until_equal,
-};
+use tests::{ApiKey, HttpResponse, MAX_WAIT, StatementRecorder, World, batch, event, eventually, now, until_equal};
 
 /// A batch that is valid, of one new client.
 pub(crate) fn valid() -> Vec<u8> {
@@ -105,22 +103,14 @@ const REVOCATION_LIMIT: Duration = Duration::from_secs(1);
 
 /// Waits until every ingest responds to a valid batch of `key` with `status`, and returns the last response. If that is
 /// a refusal, no request sent later than [`REVOCATION_LIMIT`] after `since` may be accepted.
-async fn until_every_ingest_responds(
-    world: &World,
-    key: &ApiKey,
-    status: u16,
-    since: Instant,
-) -> HttpResponse {
+async fn until_every_ingest_responds(world: &World, key: &ApiKey, status: u16, since: Instant) -> HttpResponse {
     eventually(&format!("every ingest says {status}"), MAX_WAIT, async || {
         let mut last = None;
         for http in world.all_http() {
             let late = since.elapsed();
             let response = http.send(&key.events(valid())).await;
             if response.status != status {
-                assert!(
-                    status == 200 || response.status != 200 || late < REVOCATION_LIMIT,
-                    "processed after {late:?}"
-                );
+                assert!(status == 200 || response.status != 200 || late < REVOCATION_LIMIT, "processed after {late:?}");
                 return Err(response.status.to_string());
             }
             last = Some(response);

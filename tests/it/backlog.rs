@@ -5,17 +5,15 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use tests::raw::RawConnection;
 use tests::{
-    ApiKey, Event, HttpClient, HttpRequest, MAX_WAIT, MessageRecorder, RECORDS, World, WorldBuilder, batch,
-    event, eventually, until, until_equal,
+    ApiKey, Event, HttpClient, HttpRequest, MAX_WAIT, MessageRecorder, RECORDS, World, WorldBuilder, batch, event,
+    eventually, until, until_equal,
 };
 
 /// Events of a full batch.
 const FULL: usize = 100;
 
 fn contacts(key: &ApiKey, count: usize) -> Vec<Event> {
-    (0..count)
-        .map(|i| event("contact.identified").tenant(&key.tenant).email(&format!("{i}@example.com")))
-        .collect()
+    (0..count).map(|i| event("contact.identified").tenant(&key.tenant).email(&format!("{i}@example.com"))).collect()
 }
 
 fn full_batch(key: &ApiKey) -> HttpRequest {
@@ -145,8 +143,7 @@ async fn a_quiet_tenant_is_served_while_others_burst_and_disconnect() {
         world.add_ingest().await;
     }
     world.add_worker().await;
-    let (loud, quiet) =
-        ([world.add_tenant("loud").await, world.add_tenant("noisy").await], world.key.clone());
+    let (loud, quiet) = ([world.add_tenant("loud").await, world.add_tenant("noisy").await], world.key.clone());
     let flood = join_all(loud.iter().cycle().take(8).map(async |key| {
         let mut open = VecDeque::new();
         loop {
@@ -197,8 +194,7 @@ async fn a_broken_broker_connection_releases_no_share() {
         .set("CONNECT_REPLY_TIMEOUT", "500ms")
         .start()
         .await;
-    let waiting =
-        async || world.ingests[0].metrics().await.sum("connect_backlog_units", &[("queue", "events")]);
+    let waiting = async || world.ingests[0].metrics().await.sum("connect_backlog_units", &[("queue", "events")]);
     let requests: Vec<HttpRequest> = (0..batches).map(|_| full_batch(&world.key)).collect();
     for some in requests.chunks(20) {
         join_all(some.iter().map(|request| world.http().send(request))).await;
@@ -230,8 +226,7 @@ async fn releases_the_share_of_a_message_returned_after_its_caller_timed_out() {
         .set("CONNECT_REPLY_TIMEOUT", "1s")
         .start()
         .await;
-    let waiting =
-        async || world.ingests[0].metrics().await.sum("connect_backlog_units", &[("queue", "events")]);
+    let waiting = async || world.ingests[0].metrics().await.sum("connect_backlog_units", &[("queue", "events")]);
     // The broker returns a message for a deleted queue. A deleted queue is never seen empty.
     world.queues.delete("events").await;
     world.proxies().broker.stall_replies();

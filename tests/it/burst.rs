@@ -65,19 +65,12 @@ pub(crate) async fn send(key: &ApiKey, ingests: &[SocketAddr], fault: impl Async
 }
 
 /// Sends batches to these ingests until `fault` ends.
-pub(crate) async fn send_during(
-    key: &ApiKey,
-    ingests: &[SocketAddr],
-    fault: impl AsyncFnOnce(Progress),
-) -> Burst {
+pub(crate) async fn send_during(key: &ApiKey, ingests: &[SocketAddr], fault: impl AsyncFnOnce(Progress)) -> Burst {
     send_batches(key, ingests, None, fault).await
 }
 
 async fn send_batches(
-    key: &ApiKey,
-    ingests: &[SocketAddr],
-    count: Option<usize>,
-    fault: impl AsyncFnOnce(Progress),
+    key: &ApiKey, ingests: &[SocketAddr], count: Option<usize>, fault: impl AsyncFnOnce(Progress),
 ) -> Burst {
     let ingests: Vec<HttpClient> = ingests.iter().copied().map(HttpClient::new).collect();
     let batches = Mutex::new(Vec::new());
@@ -164,11 +157,8 @@ impl Burst {
         let mut told: HashMap<&str, &Value> = HashMap::new();
         for sent in &self.batches {
             for result in &sent.results {
-                let expected = if sent.was_not_ingested_before() {
-                    &["accepted"][..]
-                } else {
-                    &["accepted", "duplicate"]
-                };
+                let expected =
+                    if sent.was_not_ingested_before() { &["accepted"][..] } else { &["accepted", "duplicate"] };
                 assert!(expected.contains(&text(&result["status"])), "{result} after {:?}", sent.refusals);
                 told.insert(text(&result["eventId"]), result);
             }
@@ -218,8 +208,7 @@ async fn check_records(world: &World, total: usize, clients: usize, enquiries: u
 }
 
 async fn check_ids(world: &World, told: &HashMap<&str, &Value>) {
-    let query =
-        "SELECT event_id, client_id, lead_id, trip_id FROM event_ledger JOIN tenants USING (tenant_id)
+    let query = "SELECT event_id, client_id, lead_id, trip_id FROM event_ledger JOIN tenants USING (tenant_id)
          WHERE slug = 'acme'";
     for row in world.database.rows(query, &[]).await {
         let told = told[text(&row["event_id"])];

@@ -36,11 +36,7 @@ async fn requests_reach_the_cell_of_their_agency_and_no_ingest_that_is_dead() {
         let message = balancer.http().send(&sent(key, tenant)).await.assert_error(401, "unauthorized");
         assert_eq!(message, "Invalid Connect credentials");
     }
-    balancer
-        .http()
-        .send(&sent(&beta, "").without("x-connect-tenant"))
-        .await
-        .assert_error(401, "unauthorized");
+    balancer.http().send(&sent(&beta, "").without("x-connect-tenant")).await.assert_error(401, "unauthorized");
     balancer.add_to_map("gamma", "cell-2").await;
     assert_eq!(balancer.http().send(&sent(&gamma, "gamma")).await.json()["accepted"], 1);
 

@@ -38,11 +38,7 @@ async fn accepts_the_same_event_in_twenty_concurrent_batches_once() {
 async fn fifty_concurrent_batches_of_one_new_person_create_one_client() {
     let world = World::shared().await;
     let kinds = [
-        "contact.identified",
-        "enquiry.submitted",
-        "booking.started",
-        "traveller.discovery_upserted",
-        "quote.requested",
+        "contact.identified", "enquiry.submitted", "booking.started", "traveller.discovery_upserted", "quote.requested",
     ];
     let batches: Vec<_> = (0..50)
         .map(|i| {
@@ -82,9 +78,7 @@ async fn concurrent_identities_of_one_person_end_as_clients_with_unique_identiti
         .collect();
     let results = send_at_once(&world, &batches).await.concat();
     assert!(results.iter().all(|result| result["status"] == "accepted"), "{results:?}");
-    let by = |way: usize| {
-        results.iter().skip(way).step_by(3).map(|result| &result["clientId"]).collect::<Vec<_>>()
-    };
+    let by = |way: usize| results.iter().skip(way).step_by(3).map(|result| &result["clientId"]).collect::<Vec<_>>();
     for way in 0..2 {
         assert!(by(way).iter().all(|id| *id == by(way)[0]), "email and external id are unique: {results:?}");
     }
@@ -117,9 +111,7 @@ async fn batches_that_touch_the_same_people_in_opposite_orders_all_succeed() {
     let batches: Vec<Vec<Event>> = (0..20)
         .map(|i| {
             let people = (0..20).map(|p| {
-                event("enquiry.submitted")
-                    .email(&format!("{p}@example.com"))
-                    .external_id(&format!("x-{}", 19 - p))
+                event("enquiry.submitted").email(&format!("{p}@example.com")).external_id(&format!("x-{}", 19 - p))
             });
             if i % 2 == 0 { people.collect() } else { people.rev().collect() }
         })
@@ -136,8 +128,7 @@ async fn concurrent_batches_of_two_tenants_do_not_mix() {
     let zeta = world.add_tenant("zeta").await;
     let requests = (0..40).map(async |i| {
         let (key, slug) = if i % 2 == 0 { (&world.key, "acme") } else { (&zeta, "zeta") };
-        let sent =
-            event("enquiry.submitted").id(&format!("e-{}", i / 2)).tenant(slug).email("ana@example.com");
+        let sent = event("enquiry.submitted").id(&format!("e-{}", i / 2)).tenant(slug).email("ana@example.com");
         let response = world.all_http()[i % 2].send(&key.events(batch(&[sent]))).await.json();
         assert_eq!(response["accepted"], json!(1), "{response}");
     });

@@ -35,11 +35,7 @@ fn every_link_between_documents_leads_to_a_file_and_heading_that_exist() {
             let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
             let path = if file.is_empty() { document.clone() } else { document.with_file_name(file) };
             assert!(path.exists(), "{}: {target}", document.display());
-            assert!(
-                anchor.is_empty() || has_anchor(&read(&path), anchor),
-                "{}: {target}",
-                document.display()
-            );
+            assert!(anchor.is_empty() || has_anchor(&read(&path), anchor), "{}: {target}", document.display());
         }
     }
 }

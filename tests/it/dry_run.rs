@@ -1,9 +1,7 @@
 //! `Connect-Dry-Run` (D46): the response of a real request, and nothing is written.
 
 use crate::connectctl::fields;
-use crate::records::{
-    client_route, data, get, lead_route, new_client, new_lead, patch_request, post_request, record,
-};
+use crate::records::{client_route, data, get, lead_route, new_client, new_lead, patch_request, post_request, record};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tests::{Event, HttpRequest, HttpResponse, Program, UNREACHED_RECEIVER, World, batch, event, text};
@@ -25,15 +23,12 @@ async fn dry_results(world: &World, events: &[Event]) -> Vec<Value> {
 /// Digests of the tenant's rows, by table. Every signed request has a replay entry and is counted for its key; activity is counted
 /// each minute.
 async fn stored(world: &World) -> Vec<Value> {
-    let tables =
-        "SELECT relname AS name FROM pg_class WHERE relnamespace = 'of_test'::regnamespace AND relname NOT IN
+    let tables = "SELECT relname AS name FROM pg_class WHERE relnamespace = 'of_test'::regnamespace AND relname NOT IN
         ('replay_entries', 'api_key_requests', 'api_key_uses', 'refused_requests', 'activity_minutes')";
     let tables = world.database.rows(tables, &[]).await;
     let digest = |table: &Value| {
         let name = text(&table["name"]);
-        format!(
-            "SELECT '{name}' AS table, md5(string_agg(t::text, '|' ORDER BY t::text)) FROM of_test.{name} t"
-        )
+        format!("SELECT '{name}' AS table, md5(string_agg(t::text, '|' ORDER BY t::text)) FROM of_test.{name} t")
     };
     let digests: Vec<String> = tables.iter().map(digest).collect();
     assert!(digests.len() > 30, "{}", digests.len());
@@ -94,9 +89,8 @@ async fn dry_writes_get_the_responses_of_real_ones_and_occupy_no_key() {
         assert_eq!((shown.get("id"), &shown["email"]), (None, &client["email"]), "{shown}");
         assert_eq!((response.header("etag"), response.header("idempotent-replayed")), ("", ""));
     }
-    let of_lead = |contact: &Value| {
-        post_request(&world.key, "/leads", "k-2", &json!({"contact": contact, "title": "Goa"}))
-    };
+    let of_lead =
+        |contact: &Value| post_request(&world.key, "/leads", "k-2", &json!({"contact": contact, "title": "Goa"}));
     let of_new = data(&dry(&world, of_lead(&client)).await, 201);
     let of_known = data(&dry(&world, of_lead(&json!({"email": "ana@example.com"}))).await, 201);
     assert_eq!((&of_known["clientId"], &of_known["title"]), (&lead["clientId"], &json!("Goa")));
@@ -107,9 +101,8 @@ async fn dry_writes_get_the_responses_of_real_ones_and_occupy_no_key() {
 
     let route = lead_route(&lead);
     let etag = get(&world, &route).await.header("etag").to_owned();
-    let patch = |condition: &str| {
-        patch_request(&world.key, &route, &json!({"stage": "follow_up"})).with("if-match", condition)
-    };
+    let patch =
+        |condition: &str| patch_request(&world.key, &route, &json!({"stage": "follow_up"})).with("if-match", condition);
     let changed = dry(&world, patch(&etag)).await;
     assert_eq!((data(&changed, 200)["stage"].clone(), changed.header("etag")), (json!("follow_up"), ""));
     assert_eq!(dry(&world, patch("\"x\"")).await.json()["updatedAt"], lead["updatedAt"]);
@@ -158,10 +151,7 @@ async fn a_bad_dry_run_is_refused_like_a_real_request_and_a_bad_header_by_its_na
             let request = values.iter().fold(request, |request, value| request.with(DRY_RUN, value));
             let response = world.http().send(&request).await;
             let message = response.assert_error(400, "invalid_request");
-            assert!(
-                message.starts_with("Connect-Dry-Run: ") && response.header(DRY_RUN).is_empty(),
-                "{response:?}"
-            );
+            assert!(message.starts_with("Connect-Dry-Run: ") && response.header(DRY_RUN).is_empty(), "{response:?}");
         }
     }
     let bad = || {

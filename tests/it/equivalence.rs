@@ -21,14 +21,10 @@ impl EventGenerator {
         let kind = kinds[self.below(kinds.len())].as_str();
         let person = self.below(PEOPLE);
         let named = match self.below(4) {
-            0 => event(kind)
-                .email(&format!("{person}@example.com"))
-                .external_id(&format!("x-{}", self.below(PEOPLE))),
+            0 => event(kind).email(&format!("{person}@example.com")).external_id(&format!("x-{}", self.below(PEOPLE))),
             1 => event(kind).external_id(&format!("x-{person}")),
             2 => event(kind).phone(&format!("+1 555 {person}")),
-            _ => event(kind)
-                .email(&format!("{person}@example.com"))
-                .phone(&format!("1555{}", self.below(PEOPLE))),
+            _ => event(kind).email(&format!("{person}@example.com")).phone(&format!("1555{}", self.below(PEOPLE))),
         };
         // Some ids are repeated.
         let id = if self.below(10) == 0 { self.below(i + 1) } else { i };
@@ -74,9 +70,7 @@ async fn send(world: &World, key: &ApiKey, batches: &[&[Event]]) -> Vec<Value> {
 /// A value with ids replaced by the order of their first occurrence.
 fn normalized(value: &Value, seen: &mut HashMap<String, usize>) -> Value {
     match value {
-        Value::String(text)
-            if text.len() == 36 && text.as_bytes()[8] == b'-' && text.as_bytes()[23] == b'-' =>
-        {
+        Value::String(text) if text.len() == 36 && text.as_bytes()[8] == b'-' && text.as_bytes()[23] == b'-' => {
             let next = seen.len();
             json!(format!("id {}", seen.entry(text.clone()).or_insert(next)))
         }
@@ -95,11 +89,7 @@ async fn records(world: &World, slug: &str) -> Vec<(&'static str, Vec<Value>)> {
     let client = "(SELECT coalesce(email_key, external_id, phone_digits) FROM clients c WHERE c.tenant_id = r.tenant_id AND c.client_id = r.client_id) AS client";
     let tables = [
         ("clients", "r.name, r.email, r.phone, r.external_id, r.client_type".to_owned(), "client_id"),
-        (
-            "leads",
-            format!("{client}, r.external_id, r.title, r.stage, r.follow_up, r.attribution"),
-            "lead_id",
-        ),
+        ("leads", format!("{client}, r.external_id, r.title, r.stage, r.follow_up, r.attribution"), "lead_id"),
         ("trips", "r.title, r.brief".to_owned(), "trip_id"),
         ("timeline", format!("{client}, r.event_id, r.event_type, r.payload"), "entry_id"),
         ("inbox_messages", "r.kind, r.text".to_owned(), "message_id"),

@@ -86,8 +86,8 @@ async fn poison_messages_are_dead_lettered_and_delay_no_valid_batch() {
     sent.sort();
     assert_eq!(kept, sent, "as they were sent");
     world.workers[0].signal("STOP");
-    let requests = (0..10)
-        .map(async |i| world.send(&[event("contact.identified").email(&format!("{i}@example.com"))]).await);
+    let requests =
+        (0..10).map(async |i| world.send(&[event("contact.identified").email(&format!("{i}@example.com"))]).await);
     let poison = async {
         for _ in 0..10 {
             world.queues.publish("events", b"poison").await;
@@ -108,8 +108,7 @@ async fn of_waiting_messages_each_is_applied_once_and_a_damaged_one_or_one_of_a_
     let zeta = world.add_tenant("zeta").await;
     let body = batch(&[event("contact.identified").tenant("zeta").email("ana@example.com")]);
     world.http().send(&zeta.events(body)).await.assert_error(503, "processing_timeout");
-    let delete =
-        "DELETE FROM api_keys USING tenants t WHERE t.tenant_id = api_keys.tenant_id AND slug = 'zeta';
+    let delete = "DELETE FROM api_keys USING tenants t WHERE t.tenant_id = api_keys.tenant_id AND slug = 'zeta';
         DELETE FROM tenants WHERE slug = 'zeta'";
     world.database.execute(delete).await;
     let half = &message.body[..message.body.len() / 2];
@@ -154,11 +153,9 @@ async fn retries_after_a_deadlock_with_another_session() {
     world.results(&people).await;
     let mut other = world.database.connect().await;
     let theirs = other.transaction().await.expect("a transaction");
-    let lock =
-        |person: &str| format!("SELECT FROM clients WHERE email_key = '{person}@example.com' FOR UPDATE");
+    let lock = |person: &str| format!("SELECT FROM clients WHERE email_key = '{person}@example.com' FOR UPDATE");
     theirs.batch_execute(&lock("b")).await.expect("nobody has it");
-    let updates =
-        ["a", "b"].map(|person| event("contact.updated").email(&format!("{person}@example.com")).name("New"));
+    let updates = ["a", "b"].map(|person| event("contact.updated").email(&format!("{person}@example.com")).name("New"));
     let deadlock = async {
         world.database.until_lock_wait().await;
         // The server aborts one of the two transactions, whichever it is.

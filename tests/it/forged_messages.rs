@@ -1,9 +1,7 @@
 //! Messages and replies that were not published by the programs: the broker's credentials are not enough.
 
 use serde_json::{Value, json};
-use tests::{
-    MAX_WAIT, QueuedMessage, RECORDS, World, WorldBuilder, batch, event, eventually, text, until_equal,
-};
+use tests::{MAX_WAIT, QueuedMessage, RECORDS, World, WorldBuilder, batch, event, eventually, text, until_equal};
 use uuid::Uuid;
 
 /// A world without workers: messages stay in the queues.

@@ -10,11 +10,7 @@ async fn accepts_a_batch_of_several_megabytes() {
     let world = World::shared().await;
     let text = "é🧳x".repeat(4_000);
     let events: Vec<_> = (0..100)
-        .map(|i| {
-            event("trip.draft_updated")
-                .email(&format!("{i}@example.com"))
-                .payload(json!({"n": i, "text": text}))
-        })
+        .map(|i| event("trip.draft_updated").email(&format!("{i}@example.com")).payload(json!({"n": i, "text": text})))
         .collect();
     let body = batch(&events);
     assert!(body.len() > 2_500_000, "{} bytes", body.len());

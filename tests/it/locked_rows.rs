@@ -35,8 +35,7 @@ fn identities(number: usize) -> [String; 2] {
 /// Creates a contact with all its identities and a lead.
 async fn contact(world: &World, number: usize) -> Value {
     let [email, phone] = identities(number);
-    let enquiry =
-        event("enquiry.submitted").email(&email).phone(&phone).external_id(&format!("user-{number}"));
+    let enquiry = event("enquiry.submitted").email(&email).phone(&phone).external_id(&format!("user-{number}"));
     world.accept(enquiry.name("Ana")).await
 }
 
@@ -81,7 +80,8 @@ async fn records_writes_find_a_client_and_its_lead(world: &World) {
 async fn credit_events_find_their_invoices(world: &World) {
     for number in 3..5 {
         contact(world, number).await;
-        let booked = json!({"bookingRef": format!("BR-{number}"), "amount": 1000, "currency": "INR", "creditUsed": 500});
+        let booked =
+            json!({"bookingRef": format!("BR-{number}"), "amount": 1000, "currency": "INR", "creditUsed": 500});
         world
             .accept(
                 events_by_each_identity(number)[0]

@@ -72,10 +72,7 @@ async fn beside_an_empty_broker_webhooks_go_on_and_unapplied_events_are_lost() {
     let ana = enquiry("ana").id("ana");
     let confirmed = world.accept_with_retries(ana.clone()).await;
     // Its next attempt waits.
-    world
-        .database
-        .until_count("SELECT count(*) FROM deliveries WHERE state = 'pending' AND attempts > 0", 1)
-        .await;
+    world.database.until_count("SELECT count(*) FROM deliveries WHERE state = 'pending' AND attempts > 0", 1).await;
     let bo = enquiry("bo").id("bo");
     leave_in_queue(&mut world, &bo).await;
     world.kill_programs();
@@ -165,10 +162,7 @@ async fn beside_an_older_broker_nothing_is_repeated_except_actions_without_a_mes
     let (broker, receiver) = (Broker::start().await, Receiver::http());
     let mut world = world(World::with().on_broker(broker.url()), &receiver).await;
     world.accept_with_retries(enquiry("ana").id("ana")).await;
-    world
-        .database
-        .until_count("SELECT count(*) FROM deliveries WHERE state = 'pending' AND attempts > 0", 1)
-        .await;
+    world.database.until_count("SELECT count(*) FROM deliveries WHERE state = 'pending' AND attempts > 0", 1).await;
     world.dispatchers.clear();
     leave_in_queue(&mut world, &enquiry("bo").id("bo")).await;
     world.queues.publish_message("crm", &open_lead("cy").with_id("cy")).await;

@@ -74,8 +74,7 @@ async fn a_duplicate_returns_the_original_ids_and_warnings_and_has_no_second_eff
         let response = world.send(&again).await.json();
         assert_eq!(response["duplicate"], 5, "{response}");
         for result in response["results"].as_array().expect("results") {
-            let mut original =
-                first.iter().find(|one| one["eventId"] == result["eventId"]).expect("its first").clone();
+            let mut original = first.iter().find(|one| one["eventId"] == result["eventId"]).expect("its first").clone();
             assert_eq!(original["status"], "accepted");
             original["status"] = json!("duplicate");
             assert_eq!(*result, original);

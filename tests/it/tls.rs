@@ -7,9 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use tests::dedicated_servers::{Broker, Postgres};
-use tests::{
-    Authority, Certificate, Connectctl, MAX_WAIT, Program, Receiver, World, event, eventually, until,
-};
+use tests::{Authority, Certificate, Connectctl, MAX_WAIT, Program, Receiver, World, event, eventually, until};
 
 /// A directory for certificates, which is removed with its value.
 pub(crate) struct Files(PathBuf);
@@ -85,15 +83,13 @@ async fn a_broker_of_a_private_authority_is_accepted_and_every_other_one_refused
     assert!(says.contains("the server does not use TLS on this port"), "{says}");
 
     broker.renew(&authority.expired_certificate(&["localhost"]), None).await;
-    assert_refused(&url("localhost", &trusted), &["the server's certificate expired at 2020-01-01T00:00:00"])
-        .await;
+    assert_refused(&url("localhost", &trusted), &["the server's certificate expired at 2020-01-01T00:00:00"]).await;
 }
 
 #[tokio::test]
 async fn a_broker_that_requires_a_client_certificate_gets_one() {
     let (authority, clients, files) = (Authority::new(), Authority::new(), Files::new());
-    let (_broker, port) =
-        Broker::start_encrypted(&authority.certificate(&["localhost"]), Some(&clients)).await;
+    let (_broker, port) = Broker::start_encrypted(&authority.certificate(&["localhost"]), Some(&clients)).await;
     let url = format!("amqps://guest:guest@localhost:{port}/%2f?cacertfile={}", authority.file().display());
     // The broker's own reason may be lost, because it closes the connection at once.
     assert_refused(&url, &["client certificate", "certfile"]).await;
@@ -111,11 +107,7 @@ async fn until_refused(url: &str, parts: &[&str]) {
         let ran = connectctl.run(&["tenant", "list"]).await;
         let says = &ran.errors;
         let is_expected = ran.code == Some(1) && says.lines().count() == 1;
-        if is_expected && parts.iter().all(|part| says.contains(part)) {
-            Ok(())
-        } else {
-            Err(format!("{ran:?}"))
-        }
+        if is_expected && parts.iter().all(|part| says.contains(part)) { Ok(()) } else { Err(format!("{ran:?}")) }
     })
     .await;
 }
@@ -169,18 +161,13 @@ async fn a_server_of_a_private_authority_is_accepted_and_every_other_one_refused
 async fn a_server_that_requires_a_client_certificate_gets_one(postgres: &Postgres) {
     let (authority, clients, files) = (Authority::new(), Authority::new(), Files::new());
     postgres.encrypt(&authority.certificate(&["localhost"]), Some(&clients)).await;
-    let verified = format!(
-        "{}?sslmode=verify-full&sslrootcert={}",
-        postgres.url_of_host("localhost"),
-        authority.file().display()
-    );
+    let verified =
+        format!("{}?sslmode=verify-full&sslrootcert={}", postgres.url_of_host("localhost"), authority.file().display());
     until_refused(&verified, &["connection requires a valid client certificate"]).await;
     let with = |[certificate, key]: [String; 2]| format!("{verified}&sslcert={certificate}&sslkey={key}");
     let foreign = with(files.write("foreign", &authority.certificate(&["connect"])));
-    until_refused(&foreign, &["the server does not accept the client certificate of sslcert (UnknownCA)"])
-        .await;
-    until_accepted(&Connectctl::for_database(&with(files.write("own", &clients.certificate(&["connect"])))))
-        .await;
+    until_refused(&foreign, &["the server does not accept the client certificate of sslcert (UnknownCA)"]).await;
+    until_accepted(&Connectctl::for_database(&with(files.write("own", &clients.certificate(&["connect"]))))).await;
     // The files are checked when the settings are read.
     let [certificate, _] = files.write("one", &clients.certificate(&["connect"]));
     let [_, key] = files.write("two", &clients.certificate(&["connect"]));
@@ -217,9 +204,7 @@ fn encrypt(world: &mut World, port: u16, [roots, certificate, key]: [&str; 3]) {
     world.set("DATABASE_URL", &url);
     world.set(
         "AMQP_URL",
-        &format!(
-            "amqps://guest:guest@localhost:{port}/%2f?cacertfile={roots}&certfile={certificate}&keyfile={key}"
-        ),
+        &format!("amqps://guest:guest@localhost:{port}/%2f?cacertfile={roots}&certfile={certificate}&keyfile={key}"),
     );
 }
 
@@ -236,8 +221,7 @@ async fn until_all_logged(world: &World, parts: &[&str]) {
 
 /// Connections to Postgres, except for the test's own, with whether they are encrypted.
 async fn assert_all_encrypted(world: &World, broker: &Broker) {
-    let sessions =
-        "SELECT s.application_name AS name, t.ssl FROM pg_stat_activity s JOIN pg_stat_ssl t USING (pid)
+    let sessions = "SELECT s.application_name AS name, t.ssl FROM pg_stat_activity s JOIN pg_stat_ssl t USING (pid)
         WHERE s.datname = current_database() AND s.application_name <> ''";
     let rows = world.database.rows(sessions, &[]).await;
     assert!(rows.len() > 5 && rows.iter().all(|row| row["ssl"] == true), "{rows:?}");

@@ -12,8 +12,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::OnceCell;
 
 /// Response headers that must be described, beside all that begin with `X-`.
-const DESCRIBED_HEADERS: [&str; 5] =
-    ["etag", "retry-after", "allow", "idempotent-replayed", "connect-dry-run"];
+const DESCRIBED_HEADERS: [&str; 5] = ["etag", "retry-after", "allow", "idempotent-replayed", "connect-dry-run"];
 /// Response headers that need no description.
 const IGNORED_HEADERS: [&str; 1] = ["x-content-type-options"];
 

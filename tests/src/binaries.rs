@@ -6,23 +6,10 @@ use std::sync::OnceLock;
 
 /// Variables that cargo sets for this crate. Build scripts of other crates must not see them: some would run again.
 const CRATE_VARIABLES: [&str; 17] = [
-    "CARGO_MANIFEST_DIR",
-    "CARGO_MANIFEST_LINKS",
-    "CARGO_MANIFEST_PATH",
-    "CARGO_PKG_AUTHORS",
-    "CARGO_PKG_DESCRIPTION",
-    "CARGO_PKG_HOMEPAGE",
-    "CARGO_PKG_LICENSE",
-    "CARGO_PKG_LICENSE_FILE",
-    "CARGO_PKG_NAME",
-    "CARGO_PKG_README",
-    "CARGO_PKG_REPOSITORY",
-    "CARGO_PKG_RUST_VERSION",
-    "CARGO_PKG_VERSION",
-    "CARGO_PKG_VERSION_MAJOR",
-    "CARGO_PKG_VERSION_MINOR",
-    "CARGO_PKG_VERSION_PATCH",
-    "CARGO_PKG_VERSION_PRE",
+    "CARGO_MANIFEST_DIR", "CARGO_MANIFEST_LINKS", "CARGO_MANIFEST_PATH", "CARGO_PKG_AUTHORS", "CARGO_PKG_DESCRIPTION",
+    "CARGO_PKG_HOMEPAGE", "CARGO_PKG_LICENSE", "CARGO_PKG_LICENSE_FILE", "CARGO_PKG_NAME", "CARGO_PKG_README",
+    "CARGO_PKG_REPOSITORY", "CARGO_PKG_RUST_VERSION", "CARGO_PKG_VERSION", "CARGO_PKG_VERSION_MAJOR",
+    "CARGO_PKG_VERSION_MINOR", "CARGO_PKG_VERSION_PATCH", "CARGO_PKG_VERSION_PRE",
 ];
 
 /// The root directory of the workspace.
@@ -45,8 +32,7 @@ fn build() -> PathBuf {
     let own = std::env::current_exe().expect("the path of this test");
     // <target>/<profile>/deps/it-<hash>, or <target>/<profile>/connect-bench
     let beside = own.parent().expect("a build directory");
-    let programs =
-        if beside.ends_with("deps") { beside.parent().expect("a profile's directory") } else { beside };
+    let programs = if beside.ends_with("deps") { beside.parent().expect("a profile's directory") } else { beside };
     let programs = programs.to_owned();
     let profile = programs.file_name().and_then(|name| name.to_str()).expect("a profile's directory");
     let mut command = Command::new(variable("CARGO").as_deref().unwrap_or("cargo"));

@@ -120,10 +120,7 @@ impl CommandOutput {
     /// Runs one of `tests/examples`, by its file's name, with these settings beside the environment, and returns it
     /// `input` to read.
     pub async fn example(
-        file: &str,
-        arguments: &[impl AsRef<OsStr> + Debug],
-        settings: &[(String, String)],
-        input: &[u8],
+        file: &str, arguments: &[impl AsRef<OsStr> + Debug], settings: &[(String, String)], input: &[u8],
     ) -> Self {
         let mut command = Command::new(root().join("tests/examples").join(file));
         command.args(arguments);

@@ -136,8 +136,7 @@ impl TestDatabase {
         let name = new_name();
         execute_admin(server.url(), &format!("CREATE DATABASE {name}")).await;
         let restored = Self::at(server.url(), name, self.key.clone());
-        let restore =
-            "pg_restore --exit-on-error --no-owner --no-privileges --dbname \"$DATABASE_URL\" \"$DUMP\"";
+        let restore = "pg_restore --exit-on-error --no-owner --no-privileges --dbname \"$DATABASE_URL\" \"$DUMP\"";
         restored.run_tool(restore, file).await;
         let connectctl = Connectctl::for_database(&restored.url);
         connectctl.json(&["migrate", "--roles", "--role-prefix", ROLE_PREFIX]).await;
@@ -176,9 +175,7 @@ impl TestDatabase {
 
     /// Waits until at least `count` sessions of this database are as `condition` on `pg_stat_activity` says.
     pub async fn until_sessions(&self, condition: &str, count: i64) {
-        let query = format!(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND {condition}"
-        );
+        let query = format!("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND {condition}");
         let found = async || self.count(&query).await;
         until(&format!("sessions: {condition}"), found, |&found| found >= count).await;
     }
@@ -313,8 +310,7 @@ async fn drop_orphans(server: &str) {
     let found = client.query("SELECT datname FROM pg_database WHERE datname LIKE $1", &[&pattern]).await;
     for row in found.expect("the list of databases") {
         let name: String = row.get(0);
-        let process =
-            name.strip_prefix(&this_machine()).and_then(|rest| rest.split('_').next()).unwrap_or("");
+        let process = name.strip_prefix(&this_machine()).and_then(|rest| rest.split('_').next()).unwrap_or("");
         if !Path::new("/proc").join(process).exists() {
             // What the shared world of that process has left.
             drop(Queues::new(&services::shared_servers().amqp_url, name.clone()));

@@ -87,8 +87,7 @@ impl Broker {
     /// Evaluates Erlang expressions in it and returns the last one's value as text, or why there is none: a node may not respond.
     async fn evaluate(&self, expressions: &str) -> Result<String, String> {
         let directory = self.0.directory.to_string_lossy().into_owned();
-        let printed =
-            self.0.try_script(vec!["evaluate".to_owned(), directory, expressions.to_owned()]).await?;
+        let printed = self.0.try_script(vec!["evaluate".to_owned(), directory, expressions.to_owned()]).await?;
         let value = printed.trim().strip_prefix("{ok, ").and_then(|rest| rest.strip_suffix('}'));
         value.map(str::to_owned).ok_or(printed)
     }
@@ -148,8 +147,7 @@ impl Server {
     /// A server with a directory of its own that is not started yet.
     fn prepare(kind: &'static str) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let directory =
-            services::server_directory(&format!("{kind}{}", COUNT.fetch_add(1, Ordering::Relaxed)));
+        let directory = services::server_directory(&format!("{kind}{}", COUNT.fetch_add(1, Ordering::Relaxed)));
         services::stop_with_this_process(&directory);
         Self { kind, directory, url: String::new(), disk: None }
     }
@@ -167,8 +165,7 @@ impl Server {
     }
 
     async fn run(&self, verb: &str) -> String {
-        self.script(vec![format!("{verb}-{}", self.kind), self.directory.to_string_lossy().into_owned()])
-            .await
+        self.script(vec![format!("{verb}-{}", self.kind), self.directory.to_string_lossy().into_owned()]).await
     }
 
     async fn run_with(&self, verb: &str, argument: &str) -> String {

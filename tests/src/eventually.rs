@@ -12,11 +12,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Calls `look` repeatedly until it returns a value. Panics when that takes longer than `within`, with `what` and the last
 /// error of `look`. A call that has started by then may take [`MAX_WAIT`] to end.
-pub async fn eventually<T>(
-    what: &str,
-    within: Duration,
-    mut look: impl AsyncFnMut() -> Result<T, String>,
-) -> T {
+pub async fn eventually<T>(what: &str, within: Duration, mut look: impl AsyncFnMut() -> Result<T, String>) -> T {
     let deadline = Instant::now() + within;
     let mut last = "nothing".to_owned();
     loop {
@@ -34,11 +30,7 @@ pub async fn eventually<T>(
 
 /// Calls `read` repeatedly until it returns what is wanted, and returns that. Panics as [`eventually`] does, after
 /// [`MAX_WAIT`].
-pub async fn until<F: Debug>(
-    what: &str,
-    mut read: impl AsyncFnMut() -> F,
-    is_wanted: impl Fn(&F) -> bool,
-) -> F {
+pub async fn until<F: Debug>(what: &str, mut read: impl AsyncFnMut() -> F, is_wanted: impl Fn(&F) -> bool) -> F {
     eventually(what, MAX_WAIT, async || {
         let found = read().await;
         if is_wanted(&found) { Ok(found) } else { Err(format!("{found:?}")) }
@@ -47,10 +39,6 @@ pub async fn until<F: Debug>(
 }
 
 /// Calls `read` repeatedly until it returns `expected`. Panics as [`until`] does.
-pub async fn until_equal<E: Debug, F: Debug + PartialEq<E>>(
-    what: &str,
-    expected: E,
-    read: impl AsyncFnMut() -> F,
-) {
+pub async fn until_equal<E: Debug, F: Debug + PartialEq<E>>(what: &str, expected: E, read: impl AsyncFnMut() -> F) {
     until(&format!("{what}, {expected:?}"), read, |found| *found == expected).await;
 }

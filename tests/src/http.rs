@@ -127,9 +127,7 @@ impl HttpClient {
     }
 
     async fn receive(
-        &self,
-        connection: SendRequest<Full<Bytes>>,
-        response: hyper::Response<hyper::body::Incoming>,
+        &self, connection: SendRequest<Full<Bytes>>, response: hyper::Response<hyper::body::Incoming>,
     ) -> Result<HttpResponse, HttpError> {
         let (head, body) = response.into_parts();
         let body = body.collect().await.map_err(failed)?.to_bytes();

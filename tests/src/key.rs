@@ -49,8 +49,7 @@ fn unused(sign_at: impl Fn(i64) -> String) -> String {
 impl ApiKey {
     /// The key that `connectctl key create` printed.
     pub fn of(tenant: &str, printed: &Value) -> Self {
-        let part =
-            |name: &str| printed[name].as_str().unwrap_or_else(|| panic!("no {name}: {printed}")).to_owned();
+        let part = |name: &str| printed[name].as_str().unwrap_or_else(|| panic!("no {name}: {printed}")).to_owned();
         Self { tenant: slug(tenant), prefix: part("prefix"), secret: part("secret") }
     }
 

@@ -48,8 +48,7 @@ pub use queues::{QueuedMessage, Queues};
 pub use receiver::{Authority, Behavior, Certificate, ReceivedRequest, Receiver};
 pub use statements::StatementRecorder;
 pub use world::{
-    ALL_SCOPES, BREAK_UNLUCKY_EVENTS, Proxies, UNREACHED_RECEIVER, World, WorldBuilder, slug, text,
-    with_names,
+    ALL_SCOPES, BREAK_UNLUCKY_EVENTS, Proxies, UNREACHED_RECEIVER, World, WorldBuilder, slug, text, with_names,
 };
 
 /// `CONNECT_MASTER_KEY` of all tests: 32 bytes in base64.

@@ -10,12 +10,7 @@ use sha2::Sha256;
 pub(crate) const MAC_HEADER: &str = "x-connect-mac";
 
 /// The properties with the MAC of a message of `queue`, such as `connect.events`.
-pub(crate) fn with_mac(
-    master_key: &str,
-    queue: &str,
-    body: &[u8],
-    properties: BasicProperties,
-) -> BasicProperties {
+pub(crate) fn with_mac(master_key: &str, queue: &str, body: &[u8], properties: BasicProperties) -> BasicProperties {
     let master = STANDARD.decode(master_key).expect("base64");
     let key = hmac(&master).chain_update(format!("connect/message/v1/{queue}")).chain_update([1]);
     let mut mac = hmac(&key.finalize().into_bytes());

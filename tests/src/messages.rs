@@ -67,19 +67,13 @@ impl MessageRecorder {
 async fn accept(listener: TcpListener, broker: String, messages: Arc<Mutex<Messages>>) {
     while let Ok((program, _)) = listener.accept().await {
         let Ok(broker) = TcpStream::connect(&broker).await else { continue };
-        let ((from_program, to_program), (from_broker, to_broker)) =
-            (program.into_split(), broker.into_split());
+        let ((from_program, to_program), (from_broker, to_broker)) = (program.into_split(), broker.into_split());
         tokio::spawn(pump(from_program, to_broker, Sender::Program, Arc::clone(&messages)));
         tokio::spawn(pump(from_broker, to_program, Sender::Broker, Arc::clone(&messages)));
     }
 }
 
-async fn pump(
-    mut from: OwnedReadHalf,
-    mut to: OwnedWriteHalf,
-    sender: Sender,
-    messages: Arc<Mutex<Messages>>,
-) {
+async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, sender: Sender, messages: Arc<Mutex<Messages>>) {
     let mut buffer = vec![0; 64 * 1024];
     let mut pending = Vec::new();
     let mut skipped = if sender == Sender::Program { PROTOCOL_HEADER } else { 0 };

@@ -102,11 +102,7 @@ impl Program {
             }
             let operator = self.logs.address("metrics and health requests").ok_or("no address of metrics")?;
             let http = self.logs.address(if is_console { "console requests" } else { "API requests" });
-            if wants_http && http.is_none() {
-                Err("no address of http".to_owned())
-            } else {
-                Ok((operator, http))
-            }
+            if wants_http && http.is_none() { Err("no address of http".to_owned()) } else { Ok((operator, http)) }
         })
         .await;
         self.operator = Some(HttpClient::for_other_server(operator));
@@ -115,10 +111,7 @@ impl Program {
 
     /// Waits until `/readyz` responds with 200.
     pub async fn until_ready(&self) {
-        eventually(&format!("{} is ready", self.name), MAX_WAIT, async || {
-            self.readiness(200).await.map(drop)
-        })
-        .await;
+        eventually(&format!("{} is ready", self.name), MAX_WAIT, async || self.readiness(200).await.map(drop)).await;
     }
 
     /// Waits until `/readyz` responds with 503, and returns its body.

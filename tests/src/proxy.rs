@@ -99,12 +99,7 @@ async fn accept(listener: TcpListener, server: String, mut faults: watch::Receiv
     }
 }
 
-async fn serve(
-    mut client: TcpStream,
-    server: String,
-    faults: watch::Receiver<ConnectionFaults>,
-    is_second: bool,
-) {
+async fn serve(mut client: TcpStream, server: String, faults: watch::Receiver<ConnectionFaults>, is_second: bool) {
     let ConnectionFaults { refusing, resets, .. } = *faults.borrow();
     if refusing {
         return drop(client.set_zero_linger());
@@ -134,9 +129,7 @@ async fn serve(
 
 /// Copies bytes until either end closes, while they may pass after as many that have passed.
 async fn pump(
-    mut from: ReadHalf<'_>,
-    mut to: WriteHalf<'_>,
-    mut faults: watch::Receiver<ConnectionFaults>,
+    mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, mut faults: watch::Receiver<ConnectionFaults>,
     is_stalled: impl Fn(&ConnectionFaults, usize) -> bool,
 ) {
     let mut buffer = [0; 16 * 1024];

@@ -140,8 +140,7 @@ impl RawResponse {
 
 /// Request line and headers of a request, without `content-length` and without the empty line that ends them.
 pub fn head(request: &HttpRequest) -> Vec<u8> {
-    let mut head =
-        format!("{} {} HTTP/1.1\r\nhost: connect\r\n", request.method, request.target).into_bytes();
+    let mut head = format!("{} {} HTTP/1.1\r\nhost: connect\r\n", request.method, request.target).into_bytes();
     for (name, value) in &request.headers {
         head.extend_from_slice(name.as_bytes());
         head.extend_from_slice(b": ");

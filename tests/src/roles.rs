@@ -35,9 +35,7 @@ pub(crate) async fn create_logins(server: &str) {
 
 /// Roles belong to a whole server, so that another process may create the same one at the same time.
 fn create_role(role: &str) -> String {
-    format!(
-        "DO $$ BEGIN CREATE ROLE {role}; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$"
-    )
+    format!("DO $$ BEGIN CREATE ROLE {role}; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$")
 }
 
 /// The settings for the program `connect-<name>`: where they name the administrator of a server, they name the program's own user

@@ -32,10 +32,7 @@ fn start_shared() -> Servers {
     // No test stops the shared servers, so they need not wait for the disk.
     run_script(&["make-volatile", &directory.to_string_lossy()]);
     let printed = run_script(&["start", &directory.to_string_lossy()]);
-    Servers {
-        database_url: printed_value(&printed, "DATABASE_URL"),
-        amqp_url: printed_value(&printed, "AMQP_URL"),
-    }
+    Servers { database_url: printed_value(&printed, "DATABASE_URL"), amqp_url: printed_value(&printed, "AMQP_URL") }
 }
 
 /// A directory for servers of this process, not made yet.
@@ -62,8 +59,7 @@ pub(crate) fn run_script(arguments: &[&str]) -> String {
 
 /// Runs the script and returns its standard output, or what it says of its failure.
 pub(crate) fn try_script(arguments: &[&str]) -> Result<String, String> {
-    let output =
-        Command::new(script()).args(arguments).stdin(Stdio::null()).output().expect("the script runs");
+    let output = Command::new(script()).args(arguments).stdin(Stdio::null()).output().expect("the script runs");
     let errors = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
         return Err(format!("services.sh {arguments:?}: {errors}"));

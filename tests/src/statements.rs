@@ -64,10 +64,8 @@ async fn accept(listener: TcpListener, server: String, shared: Arc<Mutex<Shared>
     while let Ok((client, _)) = listener.accept().await {
         let Ok(server) = TcpStream::connect(&server).await else { continue };
         let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
-        let session = Arc::new((
-            Mutex::new(Session { shared: Arc::clone(&shared), ..Session::default() }),
-            Notify::new(),
-        ));
+        let session =
+            Arc::new((Mutex::new(Session { shared: Arc::clone(&shared), ..Session::default() }), Notify::new()));
         tokio::spawn(requests(from_client, to_server, Arc::clone(&session)));
         tokio::spawn(replies(from_server, to_client, session));
     }
@@ -118,8 +116,7 @@ struct Session {
 impl Session {
     /// Whether an expected round trip has begun and has not arrived as a whole.
     fn is_incomplete(&self) -> bool {
-        let is_begin =
-            |whole: &RoundTrip| self.current.len() < whole.len() && whole.starts_with(&self.current);
+        let is_begin = |whole: &RoundTrip| self.current.len() < whole.len() && whole.starts_with(&self.current);
         !self.current.is_empty() && lock(&self.shared).expected.iter().any(is_begin)
     }
 

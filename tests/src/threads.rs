@@ -11,9 +11,7 @@ pub(crate) fn runtime() -> Runtime {
 }
 
 /// Serves on a free port of 127.0.0.1, on a thread of its own.
-pub(crate) fn serve<F: Future<Output = ()>>(
-    accept: impl FnOnce(TcpListener) -> F + Send + 'static,
-) -> SocketAddr {
+pub(crate) fn serve<F: Future<Output = ()>>(accept: impl FnOnce(TcpListener) -> F + Send + 'static) -> SocketAddr {
     let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     listener.set_nonblocking(true).expect("a listener for the runtime");
     let address = listener.local_addr().expect("the port's number");

@@ -10,10 +10,7 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 /// The response body `{"data": ..}` of a record, and the record's version.
-pub(crate) fn render(
-    state: &TenantState,
-    record: Record,
-) -> Result<(Box<RawValue>, DateTime<Utc>), InternalError> {
+pub(crate) fn render(state: &TenantState, record: Record) -> Result<(Box<RawValue>, DateTime<Utc>), InternalError> {
     match record {
         Record::Client(id) => {
             let view = client(state, id)?;
@@ -100,11 +97,7 @@ fn lead(state: &TenantState, id: LeadId) -> Result<LeadView, InternalError> {
     })
 }
 
-fn trip(
-    state: &TenantState,
-    id: LeadId,
-    itinerary: Option<Result<(), NotApplied>>,
-) -> Result<TripView, InternalError> {
+fn trip(state: &TenantState, id: LeadId, itinerary: Option<Result<(), NotApplied>>) -> Result<TripView, InternalError> {
     let lead = crate::rules::lead::get(state, id)?;
     let trip = state.trip_of(id).ok_or(InternalError("the state holds a written trip"))?;
     Ok(TripView {

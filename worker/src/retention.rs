@@ -34,11 +34,7 @@ pub(crate) struct Retention {
 }
 
 impl Retention {
-    pub(crate) const fn new(
-        database: Database,
-        settings: RetentionSettings,
-        shutdown: CancellationToken,
-    ) -> Self {
+    pub(crate) const fn new(database: Database, settings: RetentionSettings, shutdown: CancellationToken) -> Self {
         Self { database, settings, shutdown }
     }
 
@@ -57,9 +53,7 @@ impl Retention {
 
     /// The rules whose rows are not kept forever, with the time before which rows have expired now.
     fn rules(&self) -> impl Iterator<Item = (&'static Rule, DateTime<Utc>)> {
-        RULES
-            .iter()
-            .filter_map(|rule| Some((rule, rule.period(&self.settings).cutoff(clock::database_now())?)))
+        RULES.iter().filter_map(|rule| Some((rule, rule.period(&self.settings).cutoff(clock::database_now())?)))
     }
 
     /// Applies the rules step by step in turn, so that none waits for another one, until nothing that has expired is left, or another

@@ -6,8 +6,7 @@ use crate::retention::Retention;
 use crate::sealed_values;
 use crate::settings::Settings;
 use common::broker::{
-    Broker, GroupBounds, MessageKeys, Queue, QueueUse, StoredMessages, UnitHandler, observe_queues,
-    run_unit_consumer,
+    Broker, GroupBounds, MessageKeys, Queue, QueueUse, StoredMessages, UnitHandler, observe_queues, run_unit_consumer,
 };
 use common::db::{Database, PoolSettings};
 use common::program::{ACCEPTING, Program, Service};
@@ -42,13 +41,10 @@ const QUEUES: QueueUse =
 
 impl Program for Settings {
     const NAME: &'static str = "connect-worker";
-    const ABOUT: &'static str =
-        "consumes events, records writes and advisor actions and applies them to Postgres";
+    const ABOUT: &'static str = "consumes events, records writes and advisor actions and applies them to Postgres";
     const METRICS_PORT: u16 = 9102;
-    const CHECKS: &'static [&'static str] =
-        &[ACCEPTING, "broker", "consuming", "master_key", "postgres", "publishing"];
-    const MORE_VARIABLES: &'static [&'static [Variable]] =
-        &[MailboxSettings::VARIABLES, RetentionSettings::VARIABLES];
+    const CHECKS: &'static [&'static str] = &[ACCEPTING, "broker", "consuming", "master_key", "postgres", "publishing"];
+    const MORE_VARIABLES: &'static [&'static [Variable]] = &[MailboxSettings::VARIABLES, RetentionSettings::VARIABLES];
     /// A lane's thread cannot be started.
     type Error = io::Error;
 
@@ -100,8 +96,7 @@ impl<'a> Lanes<'a> {
         let notifier = OutboxNotifier::start(counters.clone());
         let pools = vec![database.clone(), counters.clone()];
         let pipeline = Pipeline::new(database, counters, notifier, service.master_keys.clone());
-        let (master_key_verified, consuming, running) =
-            (CancellationToken::new(), Arc::default(), Vec::new());
+        let (master_key_verified, consuming, running) = (CancellationToken::new(), Arc::default(), Vec::new());
         Self { settings, service, brokers, pipeline, pools, master_key_verified, consuming, running }
     }
 
@@ -109,8 +104,7 @@ impl<'a> Lanes<'a> {
     fn start_all(&mut self) -> io::Result<usize> {
         let (lanes, shutdown) = (self.settings.lanes, self.service.shutdown.clone());
         let messages = usize::from(PREFETCH);
-        let bounds =
-            GroupBounds { prefetch: PREFETCH, messages, weight: UNIT_EVENTS, bytes: UNIT_BYTES, priority: 0 };
+        let bounds = GroupBounds { prefetch: PREFETCH, messages, weight: UNIT_EVENTS, bytes: UNIT_BYTES, priority: 0 };
         for _ in 0..lanes {
             let handler = EventsHandler::new(self.pipeline("worker"), shutdown.clone());
             self.start("events lane", Queue::Events, bounds, handler)?;
@@ -127,8 +121,7 @@ impl<'a> Lanes<'a> {
         let stored = GroupBounds { prefetch: STORED_ACTIONS, messages, weight: messages, ..bounds };
         let (database, pipeline) = (pool(self.service, "actions", true), self.pipeline.clone());
         self.pools.push(database.clone());
-        let intake =
-            ActionIntake { pipeline, database, waiting: Arc::clone(&waiting), shutdown: shutdown.clone() };
+        let intake = ActionIntake { pipeline, database, waiting: Arc::clone(&waiting), shutdown: shutdown.clone() };
         self.start("crm lane", Queue::Crm, stored, intake)?;
         let consumers = self.running.len();
         let (database, counters) = self.connections("actions");
@@ -177,11 +170,7 @@ impl<'a> Lanes<'a> {
     }
 
     fn start<H: UnitHandler + 'static>(
-        &mut self,
-        name: &'static str,
-        queue: Queue,
-        bounds: GroupBounds,
-        handler: H,
+        &mut self, name: &'static str, queue: Queue, bounds: GroupBounds, handler: H,
     ) -> io::Result<()> {
         let [broker, replies] = self.brokers.clone();
         let (consuming, shutdown) = (Arc::clone(&self.consuming), self.service.shutdown.clone());

@@ -1,8 +1,6 @@
 //! The worker's own settings.
 
-use common::settings::{
-    Environment, MailboxSettings, RetentionSettings, Section, SettingError, Variable, error,
-};
+use common::settings::{Environment, MailboxSettings, RetentionSettings, Section, SettingError, Variable, error};
 use common::variables;
 
 /// All settings that the worker reads beside those of every service.

@@ -38,11 +38,7 @@ pub struct AuditExport {
 impl AuditExport {
     /// Begins an export of at most `most` records, and records that.
     pub async fn begin(
-        client: &mut Client,
-        actor: &Actor,
-        filter: AuditFilter,
-        format: ExportFormat,
-        most: u32,
+        client: &mut Client, actor: &Actor, filter: AuditFilter, format: ExportFormat, most: u32,
     ) -> Result<Self> {
         let tenant = match &filter.tenant {
             Some(slug) => Some(tenants::find(client, slug).await?),
@@ -105,8 +101,7 @@ fn harmless(cell: &str) -> String {
 fn json_lines<'r>(records: impl Iterator<Item = &'r AuditRecord>) -> Result<String> {
     let mut lines = String::new();
     for record in records {
-        let line =
-            serde_json::to_string(record).map_err(|error| AdminError::Unreadable(error.to_string()))?;
+        let line = serde_json::to_string(record).map_err(|error| AdminError::Unreadable(error.to_string()))?;
         lines += &text::escaped_json(line);
         lines.push('\n');
     }

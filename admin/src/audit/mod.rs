@@ -38,11 +38,7 @@ pub async fn list(client: &Client, filter: &AuditFilter, limit: u32) -> Result<N
 /// Adds the record of an action on an object of a tenant, or on all tenants. A target contains no secret and, of a client, nothing
 /// but its id. Spends the form that has asked for the action: an operation of a form adds one record.
 pub(crate) async fn record(
-    on: &impl GenericClient,
-    actor: &Actor,
-    action: AuditAction,
-    target: &str,
-    tenant: Option<TenantId>,
+    on: &impl GenericClient, actor: &Actor, action: AuditAction, target: &str, tenant: Option<TenantId>,
 ) -> Result<()> {
     if let Some((form, result)) = actor.form() {
         form.spend(on, result, target).await?;
@@ -53,11 +49,7 @@ pub(crate) async fn record(
 
 /// [`record`] in a transaction of its own, before an operation on the broker or one of several transactions.
 pub(crate) async fn record_before(
-    client: &mut Client,
-    actor: &Actor,
-    action: AuditAction,
-    target: &str,
-    tenant: Option<TenantId>,
+    client: &mut Client, actor: &Actor, action: AuditAction, target: &str, tenant: Option<TenantId>,
 ) -> Result<()> {
     transact(client, async |tx| record(tx, actor, action, target, tenant).await).await
 }

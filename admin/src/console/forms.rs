@@ -51,12 +51,7 @@ impl SentForm {
 
     /// Spends the form in the transaction of its change, whose audit record names `target`. Waits for another request with the
     /// same form that acts at the same time.
-    pub(crate) async fn spend(
-        &self,
-        on: &impl GenericClient,
-        result: &FormResult,
-        target: &str,
-    ) -> Result<()> {
+    pub(crate) async fn spend(&self, on: &impl GenericClient, result: &FormResult, target: &str) -> Result<()> {
         let result = FormResult { page: result.page.replace("{target}", target), ..result.clone() };
         if store::console::spend_form(on, self, &result, clock::now() + SESSION_MAX).await? {
             Ok(())

@@ -92,10 +92,7 @@ pub enum SignIn {
 /// Begins a session of somebody whose identity was verified, with the role that `roles` gives to their groups. The session with
 /// the token `replaced`, which the browser had before, ends. The sign-in `pending` begins at most one session.
 pub async fn sign_in_person(
-    client: &mut Client,
-    roles: &GroupRoles,
-    person: &VerifiedPerson,
-    pending: Option<&PendingSignIn>,
+    client: &mut Client, roles: &GroupRoles, person: &VerifiedPerson, pending: Option<&PendingSignIn>,
     replaced: Option<&str>,
 ) -> Result<SignIn> {
     let Some(grant) = roles.grant(&person.groups) else {
@@ -150,8 +147,7 @@ mod tests {
         let spaced = GroupRoles::parse_setting(" \u{a0}ops =operator").unwrap();
         assert_eq!(granted(&spaced, &["\u{a0}ops"]), Some((Role::Operator, None)));
         assert_eq!(granted(&spaced, &["ops"]), None, "a no-break space is a part of a name");
-        for nobody in
-            [&[][..], &["Ops"], &["ops "], &["ops\u{a0}"], &["ops,acme-admins"], &["acme-admins:acme"], &[""]]
+        for nobody in [&[][..], &["Ops"], &["ops "], &["ops\u{a0}"], &["ops,acme-admins"], &["acme-admins:acme"], &[""]]
         {
             assert_eq!(granted(&roles, nobody), None, "{nobody:?}");
         }
@@ -170,16 +166,8 @@ mod tests {
     #[test]
     fn a_mapping_that_gives_other_rights_than_meant_is_refused() {
         for wrong in [
-            "",
-            "ops",
-            "=operator",
-            "ops=root",
-            "ops=operator,",
-            "ops=operator:acme",
-            "acme-staff=viewer",
-            "acme-staff=viewer:Not A Slug",
-            "acme-staff=viewer:",
-            "ops=operator,ops=viewer:acme",
+            "", "ops", "=operator", "ops=root", "ops=operator,", "ops=operator:acme", "acme-staff=viewer",
+            "acme-staff=viewer:Not A Slug", "acme-staff=viewer:", "ops=operator,ops=viewer:acme",
         ] {
             assert!(GroupRoles::parse_setting(wrong).is_err(), "{wrong}");
         }

@@ -40,12 +40,7 @@ pub struct LoginLink {
 }
 
 /// Creates a link below `console`. Whoever opens it first, within [`LINK_LIFETIME`], is signed in.
-pub async fn create_link(
-    client: &mut Client,
-    actor: &Actor,
-    console: &ConsoleUrl,
-    new: &NewLink,
-) -> Result<LoginLink> {
+pub async fn create_link(client: &mut Client, actor: &Actor, console: &ConsoleUrl, new: &NewLink) -> Result<LoginLink> {
     let tenant = match (new.role, new.tenant.as_deref()) {
         (Role::Operator, None) => None,
         (Role::Operator, Some(_)) => {
@@ -67,12 +62,8 @@ pub async fn create_link(
 
 /// Creates a link of a kind and lifetime, and records it as `action`.
 pub(super) async fn create(
-    client: &mut Client,
-    actor: &Actor,
-    console: &ConsoleUrl,
-    identity: &SignedInIdentity,
-    (method, lifetime): (SignInMethod, TimeDelta),
-    action: AuditAction,
+    client: &mut Client, actor: &Actor, console: &ConsoleUrl, identity: &SignedInIdentity,
+    (method, lifetime): (SignInMethod, TimeDelta), action: AuditAction,
 ) -> Result<LoginLink> {
     let token = secrets::new_secret("cl_")?;
     let created_at = clock::database_now();
@@ -108,12 +99,7 @@ pub fn link_session(link: &str, form_id: &str) -> Result<Secret> {
 
 /// Uses up the link with the token `link` and begins the session with the token `session`. Returns `false` if the link is unknown,
 /// expired or used, and this session does not exist. The session with the token `replaced`, which the browser had before, ends.
-pub async fn use_link(
-    client: &mut Client,
-    link: &str,
-    session: &Secret,
-    replaced: Option<&str>,
-) -> Result<bool> {
+pub async fn use_link(client: &mut Client, link: &str, session: &Secret, replaced: Option<&str>) -> Result<bool> {
     let now = clock::database_now();
     let (link, hash) = (TokenHash::of(link), TokenHash::of(session.reveal()));
     let begin = async |tx: &Transaction<'_>| {
@@ -154,10 +140,7 @@ pub struct Revoked {
 /// The token is random and only its hash is stored, with tenant, role and expiry. So nobody can forge a link or change its
 /// rights, and, unlike a signed link, it can be revoked.
 pub async fn create_partner_link(
-    client: &mut Client,
-    actor: &Actor,
-    console: &ConsoleUrl,
-    new: &NewPartnerLink,
+    client: &mut Client, actor: &Actor, console: &ConsoleUrl, new: &NewPartnerLink,
 ) -> Result<LoginLink> {
     if new.role == Role::Operator {
         return Err(AdminError::InvalidInput("role must be viewer or admin".to_owned()));

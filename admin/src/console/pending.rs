@@ -62,14 +62,7 @@ impl PendingSignIn {
     fn derive(key: &MasterKey, cookie: String, expires_at: DateTime<Utc>) -> Self {
         let text = |what| URL_SAFE_NO_PAD.encode(mac(key, what, &cookie).finalize().into_bytes());
         let session = Secret::new(format!("cn_{}", text("session")));
-        Self {
-            expires_at,
-            state: text("state"),
-            nonce: text("nonce"),
-            verifier: text("verifier"),
-            session,
-            cookie,
-        }
+        Self { expires_at, state: text("state"), nonce: text("nonce"), verifier: text("verifier"), session, cookie }
     }
 }
 
@@ -112,8 +105,7 @@ mod tests {
         let keys_now = keys(1, None);
         let begun = PendingSignIn::begin(&keys_now, now()).unwrap();
         let other = PendingSignIn::begin(&keys_now, now()).unwrap();
-        let resume =
-            |cookie: &str, state: &str, at| PendingSignIn::resume(&keys_now, cookie, state, at).is_some();
+        let resume = |cookie: &str, state: &str, at| PendingSignIn::resume(&keys_now, cookie, state, at).is_some();
         assert!(resume(&begun.cookie, &begun.state, now() + PENDING_LIFETIME - TimeDelta::seconds(1)));
         assert!(!resume(&begun.cookie, &begun.state, now() + PENDING_LIFETIME), "expired");
         assert!(!resume(&begun.cookie, &other.state, now()), "of another browser");

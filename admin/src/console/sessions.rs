@@ -27,14 +27,10 @@ pub(super) fn new_token() -> Result<Secret> {
 /// Begins a session of somebody whose identity was verified, and returns its token. If the sign-in `pending` has begun one before,
 /// it is that one (D41); `None` if that has ended.
 pub(super) async fn begin_verified_session(
-    client: &mut Client,
-    identity: &SignedInIdentity,
-    method: SignInMethod,
-    pending: Option<&PendingSignIn>,
+    client: &mut Client, identity: &SignedInIdentity, method: SignInMethod, pending: Option<&PendingSignIn>,
     replaced: Option<&str>,
 ) -> Result<Option<Secret>> {
-    let (now, token) =
-        (clock::database_now(), pending.map_or_else(new_token, |pending| Ok(pending.session.clone()))?);
+    let (now, token) = (clock::database_now(), pending.map_or_else(new_token, |pending| Ok(pending.session.clone()))?);
     let hash = TokenHash::of(token.reveal());
     let begin = async |tx: &Transaction<'_>| {
         store::console::remove_expired_sign_ins(tx, now).await?;
@@ -46,18 +42,14 @@ pub(super) async fn begin_verified_session(
         insert_session(tx, &hash, (identity, method), replaced, now).await?;
         Ok(true)
     };
-    let is_begun =
-        transact(client, begin).await? || find_session(client, token.reveal(), false).await?.is_some();
+    let is_begun = transact(client, begin).await? || find_session(client, token.reveal(), false).await?.is_some();
     Ok(is_begun.then_some(token))
 }
 
 /// Begins a session in the place of the one with the token `replaced`, and records it.
 pub(super) async fn insert_session(
-    tx: &Transaction<'_>,
-    hash: &TokenHash,
-    (identity, method): (&SignedInIdentity, SignInMethod),
-    replaced: Option<&str>,
-    now: DateTime<Utc>,
+    tx: &Transaction<'_>, hash: &TokenHash, (identity, method): (&SignedInIdentity, SignInMethod),
+    replaced: Option<&str>, now: DateTime<Utc>,
 ) -> Result<()> {
     store::console::remove_expired_sessions(tx, now).await?;
     if let Some(replaced) = replaced {
@@ -102,11 +94,7 @@ pub struct EndedSessions {
 
 /// Ends the sessions of everybody with the name `person`, in any case and in whatever way they signed in, or the sessions of all people if it is
 /// `None`. Recorded as `console.end-sessions`.
-pub async fn end_sessions_by_name(
-    client: &mut Client,
-    actor: &Actor,
-    person: Option<&Name>,
-) -> Result<EndedSessions> {
+pub async fn end_sessions_by_name(client: &mut Client, actor: &Actor, person: Option<&Name>) -> Result<EndedSessions> {
     let target = person.map_or("everybody", Name::as_str);
     transact(client, async |tx| {
         let sessions = match person {

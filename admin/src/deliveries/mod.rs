@@ -11,18 +11,15 @@ pub(crate) use page::first_id;
 pub use page::{DeliveryPage, DeliveryQuery, page};
 pub use replay::{replay_one, send_now};
 pub use replay_job::{
-    MatchingCount, REPLAY_RATE, REPLAY_RATES, ReplayJob, ReplayJobState, count_replay, create_replay,
-    find_replay, list_replays, stop_replay, wait_for_replay,
+    MatchingCount, REPLAY_RATE, REPLAY_RATES, ReplayJob, ReplayJobState, count_replay, create_replay, find_replay,
+    list_replays, stop_replay, wait_for_replay,
 };
 use tokio_postgres::Client;
 use uuid::Uuid;
 
 /// The newest deliveries of a tenant, those of the newest events last: only those in a state, and to a subscription.
 pub async fn list(
-    client: &Client,
-    tenant: &str,
-    (state, named): (Option<DeliveryState>, Option<&str>),
-    limit: u32,
+    client: &Client, tenant: &str, (state, named): (Option<DeliveryState>, Option<&str>), limit: u32,
 ) -> Result<Newest<Delivery>> {
     let tenant = tenants::find(client, tenant).await?;
     let subscription = match named {
@@ -54,8 +51,7 @@ pub async fn find(client: &Client, id: &str, with_responses: bool) -> Result<Del
     let found = store::deliveries::find(client, parse_id(id)?).await?;
     let mut delivery = found.ok_or_else(|| AdminError::DeliveryNotFound(id.to_owned()))?;
     let tenant = delivery.tenant;
-    store::deliveries::load_attempts(client, tenant, std::slice::from_mut(&mut delivery), with_responses)
-        .await?;
+    store::deliveries::load_attempts(client, tenant, std::slice::from_mut(&mut delivery), with_responses).await?;
     Ok(delivery)
 }
 

@@ -76,12 +76,7 @@ pub(crate) fn first_id(at: DateTime<Utc>) -> Uuid {
 }
 
 /// A page of a tenant's deliveries with their attempts.
-pub async fn page(
-    client: &Client,
-    tenant: TenantId,
-    query: &DeliveryQuery,
-    limit: u32,
-) -> Result<DeliveryPage> {
+pub async fn page(client: &Client, tenant: TenantId, query: &DeliveryQuery, limit: u32) -> Result<DeliveryPage> {
     let event_type = query.event_type.map(OutboundType::as_str);
     let DeliveryQuery { state, subscription, .. } = *query;
     let selected = Selected { ids: query.ids(), subscription, state, event_type };

@@ -42,22 +42,17 @@ fn replayable(query: &DeliveryQuery) -> Result<Vec<DeliveryState>> {
     match query.state {
         None => Ok(vec![DeliveryState::DeadLettered, DeliveryState::Delivered]),
         Some(state @ (DeliveryState::DeadLettered | DeliveryState::Delivered)) => Ok(vec![state]),
-        Some(state @ (DeliveryState::Pending | DeliveryState::Dropped)) => Err(AdminError::InvalidInput(
-            format!("state must be dead or delivered: {state} deliveries cannot be replayed"),
-        )),
+        Some(state @ (DeliveryState::Pending | DeliveryState::Dropped)) => Err(AdminError::InvalidInput(format!(
+            "state must be dead or delivered: {state} deliveries cannot be replayed"
+        ))),
     }
 }
 
 /// The subscriptions whose deliveries a query selects, without removed ones.
-async fn selected_subscriptions(
-    client: &Client,
-    tenant: TenantId,
-    query: &DeliveryQuery,
-) -> Result<Vec<Uuid>> {
+async fn selected_subscriptions(client: &Client, tenant: TenantId, query: &DeliveryQuery) -> Result<Vec<Uuid>> {
     let existing =
         store::subscriptions::list(client, tenant, None, u32::MAX).await?.items.into_iter().map(|one| one.id);
-    let selected: Vec<Uuid> =
-        existing.filter(|id| query.subscription.is_none_or(|only| only == *id)).collect();
+    let selected: Vec<Uuid> = existing.filter(|id| query.subscription.is_none_or(|only| only == *id)).collect();
     match query.subscription {
         Some(missing) if selected.is_empty() => Err(AdminError::SubscriptionNotInTenant(missing.to_string())),
         Some(_) | None => Ok(selected),
@@ -66,10 +61,7 @@ async fn selected_subscriptions(
 
 /// Counts what a replay of a query would replay now, up to `most`.
 pub async fn count_replay(
-    client: &Client,
-    tenant: TenantId,
-    query: &DeliveryQuery,
-    most: u64,
+    client: &Client, tenant: TenantId, query: &DeliveryQuery, most: u64,
 ) -> Result<MatchingCount> {
     let (states, ids) = (replayable(query)?, query.ids());
     let event_type = query.event_type.map(OutboundType::as_str);
@@ -90,10 +82,7 @@ pub async fn count_replay(
 /// Creates a job with the new id `id` that replays what the query selects, at most `per_second` deliveries in a second. `counted` is the result of
 /// [`count_replay`]. Deliveries of events after the creation of the job are not part of it.
 pub async fn create_replay(
-    client: &mut Client,
-    actor: &Actor,
-    (tenant, id): (TenantId, Uuid),
-    query: &DeliveryQuery,
+    client: &mut Client, actor: &Actor, (tenant, id): (TenantId, Uuid), query: &DeliveryQuery,
     (counted, per_second): (MatchingCount, i32),
 ) -> Result<ReplayJob> {
     let states = replayable(query)?;
@@ -147,11 +136,7 @@ pub async fn stop_replay(client: &mut Client, actor: &Actor, id: &str) -> Result
 }
 
 /// Waits until a job has ended. Fails if it makes no progress, because no dispatcher executes it; the job stays.
-pub async fn wait_for_replay(
-    client: &Client,
-    job: &ReplayJob,
-    observer: &mut impl Observer,
-) -> Result<ReplayJob> {
+pub async fn wait_for_replay(client: &Client, job: &ReplayJob, observer: &mut impl Observer) -> Result<ReplayJob> {
     let id = job.id.to_string();
     let total = job.matched.and_then(|matched| u64::try_from(matched).ok()).unwrap_or_default();
     observer.begin(ProgressStep::ReplayDeliveries, total);

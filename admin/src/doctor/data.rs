@@ -54,10 +54,7 @@ pub(super) async fn indexes(client: &Client) -> Result<Vec<Finding>> {
         } else {
             format!("REINDEX INDEX CONCURRENTLY {index}")
         };
-        Ok(Finding::error(
-            format!("the index {index} of {table} is invalid: its building was interrupted"),
-            fix,
-        ))
+        Ok(Finding::error(format!("the index {index} of {table} is invalid: its building was interrupted"), fix))
     };
     rows.iter().map(of).collect()
 }
@@ -182,9 +179,7 @@ pub(super) async fn if_migrated(check: impl Future<Output = Result<Vec<Finding>>
     const LACKING: [SqlState; 3] =
         [SqlState::UNDEFINED_TABLE, SqlState::UNDEFINED_COLUMN, SqlState::UNDEFINED_FUNCTION];
     match check.await {
-        Err(AdminError::Database(error)) if error.code().is_some_and(|code| LACKING.contains(code)) => {
-            Ok(Vec::new())
-        }
+        Err(AdminError::Database(error)) if error.code().is_some_and(|code| LACKING.contains(code)) => Ok(Vec::new()),
         findings => findings,
     }
 }

@@ -31,8 +31,7 @@ const STATEMENT_TIMEOUT: u32 = 10_000;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// All statements, by module, for the tests that prepare each one. They read the catalogs of Postgres.
-pub const STATEMENTS: &[&[Sql]] =
-    &[data::STATEMENTS, postgres::STATEMENTS, roles::STATEMENTS, storage::STATEMENTS];
+pub const STATEMENTS: &[&[Sql]] = &[data::STATEMENTS, postgres::STATEMENTS, roles::STATEMENTS, storage::STATEMENTS];
 
 /// What is checked. A setting that cannot be read is a finding, with its error.
 #[derive(Clone, Debug)]
@@ -61,10 +60,8 @@ pub async fn run(installation: &Installation) -> Report {
     if let Some(client) = &database {
         check_database(installation, client, &mut report).await;
         if let (Ok(settings), Some(replica)) = (&installation.database, &replica) {
-            report.check(
-                "postgres.replica",
-                within(postgres::replica_lag(client, replica, settings.read_max_lag)).await,
-            );
+            report
+                .check("postgres.replica", within(postgres::replica_lag(client, replica, settings.read_max_lag)).await);
         }
     }
     let broker = connect_broker(installation, &mut report).await;
@@ -88,10 +85,7 @@ async fn check_database(installation: &Installation, client: &Client, report: &m
         report.check("postgres.pooler", within(postgres::pooler(settings, CONNECT_TIMEOUT)).await);
     }
     report.check("postgres.connections", within(postgres::connections(client)).await);
-    report.check(
-        "postgres.transactions",
-        within(postgres::transactions(client, installation.transaction_age)).await,
-    );
+    report.check("postgres.transactions", within(postgres::transactions(client, installation.transaction_age)).await);
     report.check("postgres.replication_slots", within(storage::replication_slots(client)).await);
     report.check("postgres.vacuum", within(storage::vacuum(client)).await);
     report.check("postgres.statistics", within(storage::statistics(client)).await);
@@ -174,15 +168,11 @@ async fn open(url: &DatabaseUrl, is_direct: bool) -> Result<Client, String> {
     let mut config = url.config();
     config.application_name("connectctl doctor");
     if is_direct {
-        let own = format!(
-            "{} -c statement_timeout={STATEMENT_TIMEOUT} -c lock_timeout=1000",
-            db::planner_options()
-        );
+        let own = format!("{} -c statement_timeout={STATEMENT_TIMEOUT} -c lock_timeout=1000", db::planner_options());
         let options = [config.get_options().map(str::to_owned), Some(own)];
         config.options(options.into_iter().flatten().collect::<Vec<_>>().join(" "));
     }
-    let (client, connection) =
-        db::connect(url, &config, CONNECT_TIMEOUT).await.map_err(|error| error.to_string())?;
+    let (client, connection) = db::connect(url, &config, CONNECT_TIMEOUT).await.map_err(|error| error.to_string())?;
     tokio::spawn(connection);
     Ok(client)
 }
@@ -264,11 +254,7 @@ impl Report {
     }
 
     /// A setting that a check needs. That it is missing or malformed is an error of the check.
-    pub(super) fn usable<'s, T>(
-        &mut self,
-        check: &'static str,
-        setting: &'s Result<T, String>,
-    ) -> Option<&'s T> {
+    pub(super) fn usable<'s, T>(&mut self, check: &'static str, setting: &'s Result<T, String>) -> Option<&'s T> {
         setting
             .as_ref()
             .inspect_err(|what| {

@@ -59,12 +59,7 @@ const EXPECTED: [(&str, &str, bool, &str); 6] = [
     ("zero_damaged_pages", "off", true, "damaged pages are silently emptied"),
     ("autovacuum", "on", true, "tables grow without limit, and statistics become outdated"),
     ("track_counts", "on", true, "autovacuum does not know which tables need it"),
-    (
-        "default_transaction_isolation",
-        "read committed",
-        false,
-        "the programs retry more transactions than needed",
-    ),
+    ("default_transaction_isolation", "read committed", false, "the programs retry more transactions than needed"),
 ];
 
 /// The settings that the programs rely on and do not set in their sessions.

@@ -18,8 +18,7 @@ fn of_queue(queue: &QueueArguments, max_length: u32) -> Vec<Finding> {
     let QueueArguments { name, depth, difference } = queue;
     let is_dead = name.ends_with(".dead");
     let Some(depth) = depth else {
-        let fix =
-            "Start a worker and a dispatcher, or run connectctl queue declare; check CONNECT_QUEUE_PREFIX";
+        let fix = "Start a worker and a dispatcher, or run connectctl queue declare; check CONNECT_QUEUE_PREFIX";
         return vec![Finding::error(format!("the queue {name} does not exist"), fix)];
     };
     let mut findings = Vec::new();

@@ -71,8 +71,7 @@ pub(super) async fn check(client: &Client, prefix: &RolePrefix) -> Result<Vec<Fi
     let fix = "Run connectctl migrate --roles";
     let mut findings = Vec::new();
     if existing.len() < roles.len() {
-        let missing: Vec<&str> =
-            roles.iter().filter(|role| !existing.contains(role)).map(String::as_str).collect();
+        let missing: Vec<&str> = roles.iter().filter(|role| !existing.contains(role)).map(String::as_str).collect();
         findings.push(Finding::warning(
             format!(
                 "the roles {} do not exist: programs share a role that may do more than they need",
@@ -96,16 +95,11 @@ pub(super) async fn check(client: &Client, prefix: &RolePrefix) -> Result<Vec<Fi
         )
         .await?;
     for row in rows {
-        let (role, object, privilege): (String, String, String) =
-            (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-        findings.push(Finding::error(
-            format!("{role} lacks {privilege} on {object}: its program does not work"),
-            fix,
-        ));
+        let (role, object, privilege): (String, String, String) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        findings.push(Finding::error(format!("{role} lacks {privilege} on {object}: its program does not work"), fix));
     }
     for row in client.query(HELD.as_str(), &[&existing]).await? {
-        let (role, table, privilege): (String, String, String) =
-            (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        let (role, table, privilege): (String, String, String) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
         let is_needed = needed.iter().any(|needed| {
             (needed.role.as_str(), needed.object, needed.privilege.as_str())
                 == (role.as_str(), table.as_str(), privilege.as_str())

@@ -40,13 +40,8 @@ pub(super) async fn replication_slots(client: &Client) -> Result<Vec<Finding>> {
         }
         let finding = if is_lost || held > WAL_MAX { Finding::error } else { Finding::warning };
         findings.push(finding(
-            format!(
-                "nobody reads the replication slot {name:?}, which holds {} MiB of WAL ({status})",
-                held >> 20
-            ),
-            format!(
-                "Start its standby. If there is none any more: SELECT pg_drop_replication_slot('{name}')"
-            ),
+            format!("nobody reads the replication slot {name:?}, which holds {} MiB of WAL ({status})", held >> 20),
+            format!("Start its standby. If there is none any more: SELECT pg_drop_replication_slot('{name}')"),
         ));
     }
     Ok(findings)

@@ -82,10 +82,7 @@ fn findings(reports: &[TlsReport], encrypt: &str) -> Vec<Finding> {
             Some(Ok(Some(at))) => {
                 let finding = if *at - clock::now() < NOW { Finding::error } else { Finding::warning };
                 let message = format!("the certificate of {server} expires at {}", at.to_rfc3339());
-                Some(finding(
-                    message,
-                    "Renew the certificate at the server; the programs need no restart".to_owned(),
-                ))
+                Some(finding(message, "Renew the certificate at the server; the programs need no restart".to_owned()))
             }
             Some(Err(what)) => Some(Finding::error(
                 format!("TLS with {server} failed: {what}"),

@@ -89,8 +89,7 @@ impl AgencyOverview {
             self.add("paused", "/webhooks", text, "Resume what is paused when its receiver works.", false);
         }
         if self.usage.quota.is_some_and(|quota| self.usage.writes >= quota) {
-            let text =
-                "The monthly quota is used up: records writes get 429 until the next month.".to_owned();
+            let text = "The monthly quota is used up: records writes get 429 until the next month.".to_owned();
             self.add("quota", "/usage", text, "The operator can raise it.", true);
         }
         if self.keys.is_empty() {
@@ -128,14 +127,11 @@ impl AgencyOverview {
             match cause.split_once(':') {
                 Some(("receiver", id)) if *failed.max(failed_in_a_row) >= FAILURES => {
                     let id = Uuid::try_parse(id).unwrap_or_default();
-                    let is_active =
-                        |one: &&Subscription| one.id == id && one.state == SubscriptionState::Active;
+                    let is_active = |one: &&Subscription| one.id == id && one.state == SubscriptionState::Active;
                     let Some(url) = self.subscriptions.iter().find(is_active).map(|one| &one.url) else {
                         continue;
                     };
-                    let last = last_error
-                        .as_ref()
-                        .map_or_else(String::new, |why| format!(", the last one with {why}"));
+                    let last = last_error.as_ref().map_or_else(String::new, |why| format!(", the last one with {why}"));
                     let all = counted(failed + succeeded, "attempt", "attempts");
                     let which = if *failed >= FAILURES {
                         format!("{failed} of {all} of the last {RECENT} minutes")
@@ -143,14 +139,12 @@ impl AgencyOverview {
                         format!("all of its last {failed_in_a_row} attempts")
                     };
                     let text = format!("{url} fails: {which}{last}.");
-                    let next =
-                        "Look at its responses, correct the receiver, and replay what was dead-lettered.";
+                    let next = "Look at its responses, correct the receiver, and replay what was dead-lettered.";
                     self.add(cause, &format!("/webhooks/{id}"), text, next, true);
                 }
                 Some(("event", error)) => {
                     let events = counted(events, "event", "events");
-                    let text =
-                        format!("{failed} of {events} failed in the last {RECENT} minutes with {error}.");
+                    let text = format!("{failed} of {events} failed in the last {RECENT} minutes with {error}.");
                     self.add(cause, "/find", text, after_event_error(error), *failed >= FAILURES);
                 }
                 Some(("response", code)) => {
@@ -162,8 +156,7 @@ impl AgencyOverview {
         let count: i64 = responses.values().sum();
         if count > 0 {
             let status = if responses.contains_key("internal_error") { "500 or 503" } else { "503" };
-            let codes: Vec<String> =
-                responses.iter().map(|(code, count)| format!("{code} ({count})")).collect();
+            let codes: Vec<String> = responses.iter().map(|(code, count)| format!("{code} ({count})")).collect();
             let codes = codes.join(", ");
             let requests = counted(count, "request", "requests");
             let text = format!("{requests} got {status} in the last {RECENT} minutes: {codes}.");
@@ -190,8 +183,7 @@ impl AgencyOverview {
                 continue;
             }
             keys.push(key_prefix);
-            let of_key: i64 =
-                refusals.iter().filter(|one| one.key_prefix == *key_prefix).map(|one| one.requests).sum();
+            let of_key: i64 = refusals.iter().filter(|one| one.key_prefix == *key_prefix).map(|one| one.requests).sum();
             let detail = detail.as_ref().map_or_else(String::new, |detail| format!(" ({detail})"));
             let text = format!(
                 "Requests with the key {key_prefix} are refused: {at_least}{of_key}, mostly for the reason {reason}{detail}. With all keys, {share}"
@@ -203,8 +195,7 @@ impl AgencyOverview {
     /// Keys, and old secrets that are still in use, that end soon.
     fn check_ends(&mut self, now: DateTime<Utc>) {
         let parsed = |text: &Option<String>| text.as_ref()?.parse::<DateTime<Utc>>().ok();
-        let is_within =
-            |at: Option<DateTime<Utc>>, most: TimeDelta| at.is_some_and(|at| at > now && at - now <= most);
+        let is_within = |at: Option<DateTime<Utc>>, most: TimeDelta| at.is_some_and(|at| at > now && at - now <= most);
         let mut found = Vec::new();
         for Key { prefix, expires_at, secrets, .. } in &self.keys {
             let page = format!("/keys/{prefix}");
@@ -245,9 +236,7 @@ fn after_event_error(error: &str) -> &'static str {
     match error {
         "insufficient_scope" => "Give the key the scope credit:write, and let the partner resend them.",
         "contact_not_found" => "The partner must send contact.identified first, and resend them.",
-        "booking_not_found" => {
-            "The partner must send the booking first, or correct bookingRef, and resend them."
-        }
+        "booking_not_found" => "The partner must send the booking first, or correct bookingRef, and resend them.",
         "contact_erased" => "The partner must erase the person as well, and not resend them.",
         "internal_error" => "Tell the operator. The partner must resend them later.",
         _ => "The partner must correct and resend them; the response to each names its place.",
@@ -294,10 +283,7 @@ mod tests {
         };
         AgencyOverview {
             attention: Vec::new(),
-            hour: vec![
-                ActivityMinute { accepted: 5, applied: 9, failed: 1, ..ActivityMinute::default() };
-                60
-            ],
+            hour: vec![ActivityMinute { accepted: 5, applied: 9, failed: 1, ..ActivityMinute::default() }; 60],
             keys: vec![key()],
             subscriptions: vec![
                 subscription(1, SubscriptionState::Active),
@@ -321,9 +307,7 @@ mod tests {
 
     /// The texts of what is found, and whether they are mailed.
     fn found(
-        change: impl FnOnce(&mut AgencyOverview),
-        failures: &[FailureCause],
-        refusals: &[RefusalCause],
+        change: impl FnOnce(&mut AgencyOverview), failures: &[FailureCause], refusals: &[RefusalCause],
     ) -> Vec<(String, bool)> {
         let mut overview = healthy();
         change(&mut overview);
@@ -348,18 +332,12 @@ mod tests {
             failed("response:b", 1),
         ];
         let expected = [
-            (
-                "https://1.example fails: 5 of 6 attempts of the last 10 minutes, the last one with status 500.",
-                true,
-            ),
+            ("https://1.example fails: 5 of 6 attempts of the last 10 minutes, the last one with status 500.", true),
             ("https://1.example fails: all of its last 6 attempts, the last one with status 500.", true),
             ("2 of 100 events failed in the last 10 minutes with x.", false),
             ("5 requests got 503 in the last 10 minutes: b (1), overloaded (4).", true),
         ];
-        assert_eq!(
-            found(|_| {}, &causes, &[]),
-            expected.map(|(text, is_mailed)| (text.to_owned(), is_mailed))
-        );
+        assert_eq!(found(|_| {}, &causes, &[]), expected.map(|(text, is_mailed)| (text.to_owned(), is_mailed)));
     }
 
     #[test]
@@ -381,9 +359,7 @@ mod tests {
                 true,
             ),
             (
-                format!(
-                    "Requests with the key ck_2 are refused: at least 1, mostly for the reason scope. {share}"
-                ),
+                format!("Requests with the key ck_2 are refused: at least 1, mostly for the reason scope. {share}"),
                 false,
             ),
         ];
@@ -402,10 +378,7 @@ mod tests {
     fn what_ends_soon_and_what_stands_still_is_told() {
         let only = |change: fn(&mut AgencyOverview)| found(change, &[], &[])[0].0.clone();
         let soon = || Some("2026-05-01T20:00:00Z".to_owned());
-        assert!(
-            only(|one| one.keys[0].expires_at = Some("2026-05-08T10:00:00Z".to_owned()))
-                .contains("ck_1 expires")
-        );
+        assert!(only(|one| one.keys[0].expires_at = Some("2026-05-08T10:00:00Z".to_owned())).contains("ck_1 expires"));
         let told = found(|one| one.keys[0].secrets[1].valid_until = soon(), &[], &[]);
         assert!(told[0].0.contains("old secret of the key ck_1"), "{told:?}");
         let unused = |one: &mut AgencyOverview| {
@@ -417,8 +390,7 @@ mod tests {
         assert!(only(|one| one.usage.writes = 2).contains("quota is used up"));
         assert!(only(|one| one.dead = 1).contains("1 delivery was dead-lettered"));
         assert!(
-            only(|one| one.subscriptions[0].state = SubscriptionState::Paused)
-                .contains("1 subscription is paused")
+            only(|one| one.subscriptions[0].state = SubscriptionState::Paused).contains("1 subscription is paused")
         );
     }
 }

@@ -2,8 +2,7 @@
 //! left out.
 
 use super::{
-    ActivityMinute, Attention, Place, QueueState, RECENT, counted, last_hour, queue_states, recent,
-    recent_failures,
+    ActivityMinute, Attention, Place, QueueState, RECENT, counted, last_hour, queue_states, recent, recent_failures,
 };
 use crate::doctor::Finding;
 use crate::queues::waiting_since;
@@ -86,8 +85,7 @@ fn find_attention(seen: &Seen, servers: &ServerStates) -> Vec<Attention> {
         );
     }
     let RunningPrograms { ingest, worker, slots } = seen.running;
-    let programs =
-        [("connect-ingest", ingest), ("connect-worker", worker), ("connect-dispatcher", slots > 0)];
+    let programs = [("connect-ingest", ingest), ("connect-worker", worker), ("connect-dispatcher", slots > 0)];
     let missing: Vec<&str> = programs.iter().filter(|(_, runs)| !runs).map(|(name, _)| *name).collect();
     if !missing.is_empty() {
         add(
@@ -142,9 +140,7 @@ fn check_queues(seen: &Seen, add: &mut impl FnMut(&'static str, String, &str)) {
         None => add("ConnectProgramDown", "No program has looked at the queues yet.".to_owned(), look),
         Some(at) if seen.now - at > UNSEEN => {
             let minutes = minutes(seen.now - at);
-            let text = format!(
-                "No program has looked at the queues for {minutes}: their figures are from that time."
-            );
+            let text = format!("No program has looked at the queues for {minutes}: their figures are from that time.");
             add("ConnectProgramDown", text, look);
         }
         Some(_) => {}
@@ -188,9 +184,7 @@ fn check_webhooks(seen: &Seen, slots: i64, add: &mut impl FnMut(&'static str, St
         let minutes = minutes(seen.now - at);
         add(
             "ConnectOutboxStuck",
-            format!(
-                "The oldest outbound event has waited for {minutes} to be fanned out to its subscriptions."
-            ),
+            format!("The oldest outbound event has waited for {minutes} to be fanned out to its subscriptions."),
             "Read the dispatchers' logs.",
         );
     }
@@ -217,9 +211,7 @@ fn check_responses(seen: &Seen, add: &mut impl FnMut(&'static str, String, &str)
             }
             // Told above, or of a tenant whose work waits.
             Some(("response", "processing_timeout")) => continue,
-            Some(("response", "overloaded"))
-                if seen.pressures.iter().any(|pressure| pressure.refused > 0) =>
-            {
+            Some(("response", "overloaded")) if seen.pressures.iter().any(|pressure| pressure.refused > 0) => {
                 continue;
             }
             Some(("response", code)) => {
@@ -227,11 +219,7 @@ fn check_responses(seen: &Seen, add: &mut impl FnMut(&'static str, String, &str)
             }
             _ => continue,
         };
-        add(
-            FAULT_SECTION,
-            format!("{text} in the last {RECENT} minutes."),
-            "Read the logs of worker and ingest.",
-        );
+        add(FAULT_SECTION, format!("{text} in the last {RECENT} minutes."), "Read the logs of worker and ingest.");
     }
 }
 
@@ -255,8 +243,7 @@ fn check_shares(hour: &[ActivityMinute], add: &mut impl FnMut(&'static str, Stri
             "The overviews of the agencies name the keys and reasons.",
         );
     }
-    let (undelivered, delivered) =
-        (recent(hour, |minute| minute.undelivered), recent(hour, |minute| minute.delivered));
+    let (undelivered, delivered) = (recent(hour, |minute| minute.undelivered), recent(hour, |minute| minute.delivered));
     if undelivered + delivered >= SHARE_OF && undelivered > delivered {
         let all = undelivered + delivered;
         add(

@@ -9,11 +9,7 @@ use tokio_postgres::Client;
 
 /// Claims for the caller what an agency is to be told now: what needs attention and was not told, and what was told and needs it no
 /// more; of each cause at most once an hour. A claim that is not confirmed within a minute is anybody's again.
-pub async fn claim_news(
-    client: &Client,
-    tenant: TenantId,
-    attention: &[Attention],
-) -> Result<Vec<AttentionNews>> {
+pub async fn claim_news(client: &Client, tenant: TenantId, attention: &[Attention]) -> Result<Vec<AttentionNews>> {
     let causes = column(attention, |one| one.cause.as_str());
     let texts = column(attention, |one| format!("{} {}", one.text, one.next));
     let are_mailed = column(attention, |one| one.is_mailed);

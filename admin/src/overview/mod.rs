@@ -79,20 +79,11 @@ pub async fn last_hour(client: &Client, tenant: Option<TenantId>) -> Result<Vec<
 }
 
 /// The last `count` hours, at most 192, the current one last, of a tenant or of all together.
-pub async fn last_hours(
-    client: &Client,
-    tenant: Option<TenantId>,
-    count: i32,
-) -> Result<Vec<ActivityMinute>> {
+pub async fn last_hours(client: &Client, tenant: Option<TenantId>, count: i32) -> Result<Vec<ActivityMinute>> {
     last(client, tenant, HOUR, count).await
 }
 
-async fn last(
-    client: &Client,
-    tenant: Option<TenantId>,
-    period: TimeDelta,
-    count: i32,
-) -> Result<Vec<ActivityMinute>> {
+async fn last(client: &Client, tenant: Option<TenantId>, period: TimeDelta, count: i32) -> Result<Vec<ActivityMinute>> {
     let first = first_period(clock::database_now(), period, count);
     let tenant = tenant.map_or_else(Uuid::nil, |id| id.0);
     let counted = store::activity::counts(client, tenant, first, period == HOUR).await?;
@@ -108,10 +99,7 @@ pub async fn queue_lengths(client: &Client) -> Result<Vec<QueueLengths>> {
     for queue in Queue::CONSUMED {
         let seen = store::activity::lengths(client, queue, first).await?;
         let of = |at| seen.iter().find(|(minute, _)| *minute == at).map_or(0, |(_, ready)| *ready);
-        all.push(QueueLengths {
-            queue,
-            most: (0..MINUTES as i32).map(|number| of(first + MINUTE * number)).collect(),
-        });
+        all.push(QueueLengths { queue, most: (0..MINUTES as i32).map(|number| of(first + MINUTE * number)).collect() });
     }
     Ok(all)
 }

@@ -4,9 +4,7 @@ use super::{IdentityHashes, StoredDeadLetter};
 use crate::store::advisor_actions;
 use crate::{Observer, ProgressStep, Result};
 use chrono::{DateTime, Utc};
-use common::broker::{
-    DeadLetter, DeadLetterAction, OperatorConnection, OperatorConnectionError, Queue, Window,
-};
+use common::broker::{DeadLetter, DeadLetterAction, OperatorConnection, OperatorConnectionError, Queue, Window};
 use common::erasure::{ErasureKey, PersonIdentity};
 use common::model::text::is_blank;
 use common::model::{Email, Phone, TenantId};
@@ -29,12 +27,7 @@ pub(super) struct MessageMatcher {
 type PublishedAt = Option<DateTime<Utc>>;
 
 impl MessageMatcher {
-    pub(super) fn new(
-        (tenant, slug): (TenantId, &str),
-        key: ErasureKey,
-        hashes: IdentityHashes,
-        ids: &[Uuid],
-    ) -> Self {
+    pub(super) fn new((tenant, slug): (TenantId, &str), key: ErasureKey, hashes: IdentityHashes, ids: &[Uuid]) -> Self {
         let ids = ids.iter().map(Uuid::to_string).collect();
         Self { tenant, slug: slug.to_owned(), key, hashes, ids }
     }
@@ -103,8 +96,7 @@ impl MessageMatcher {
         let words = text.split(|c: char| c.is_whitespace() || "\"'<>,;:(){}[]".contains(c));
         let is = |word: &str| self.is_email(word, at) || self.is_phone(word, at);
         // A backslash at the end belongs to a quotation mark.
-        let unescaped =
-            |word: &str| serde_json::from_str(&format!("\"{}\"", word.trim_end_matches('\\'))).ok();
+        let unescaped = |word: &str| serde_json::from_str(&format!("\"{}\"", word.trim_end_matches('\\'))).ok();
         let has = |word: &str, is: &dyn Fn(&str) -> bool| {
             is(word) || (word.contains('\\') && unescaped(word).is_some_and(|word: String| is(&word)))
         };
@@ -144,31 +136,27 @@ impl MessageMatcher {
 
 /// The tenant's advisor actions that wait and name the person: their numbers, and their bodies.
 pub(super) async fn waiting_actions(
-    on: &impl GenericClient,
-    matcher: &MessageMatcher,
+    on: &impl GenericClient, matcher: &MessageMatcher,
 ) -> Result<(Vec<i64>, Vec<Vec<u8>>)> {
     let (mut found, mut after) = (Vec::new(), 0);
     loop {
         let page = advisor_actions::page(on, matcher.tenant, after).await?;
         let Some((last, _)) = page.last() else { return Ok(found.into_iter().unzip()) };
         after = *last;
-        let matching =
-            page.into_iter().filter(|(_, action)| matcher.matches(action.meta.as_deref(), &action.body));
+        let matching = page.into_iter().filter(|(_, action)| matcher.matches(action.meta.as_deref(), &action.body));
         found.extend(matching.map(|(number, action)| (number, action.body)));
     }
 }
 
 pub(super) async fn find(
-    broker: &OperatorConnection,
-    matcher: &MessageMatcher,
+    broker: &OperatorConnection, matcher: &MessageMatcher,
 ) -> Result<Vec<StoredDeadLetter>, OperatorConnectionError> {
     let mut found = Vec::new();
     for queue in non_empty(broker).await? {
         let mut scan = broker.scan_dead_letters(queue, None).await?;
         while let Some(window) = scan.next_window().await? {
             let matching = matcher.matching(&window);
-            let bodies =
-                window.bodies().zip(matching).filter_map(|(body, is_match)| is_match.then_some(body));
+            let bodies = window.bodies().zip(matching).filter_map(|(body, is_match)| is_match.then_some(body));
             let stored = bodies.map(|body| String::from_utf8_lossy(body).into_owned());
             found.extend(stored.map(|body| StoredDeadLetter { queue: queue.as_str(), body }));
             window.settle(|_| DeadLetterAction::Keep).await?;
@@ -181,9 +169,7 @@ pub(super) async fn find(
 /// Deletes the dead letters that name the person, and returns their number. A batch that names other people as well is deleted as a
 /// whole.
 pub(super) async fn remove(
-    broker: &OperatorConnection,
-    matcher: &MessageMatcher,
-    observer: &mut impl Observer,
+    broker: &OperatorConnection, matcher: &MessageMatcher, observer: &mut impl Observer,
 ) -> Result<u64, OperatorConnectionError> {
     let mut removed = 0;
     for queue in non_empty(broker).await? {
@@ -290,7 +276,8 @@ mod tests {
     #[test]
     fn a_message_of_another_tenant_or_of_a_new_client_is_another_persons() {
         let body = r#"{"email": "ana@example.com"}"#;
-        let meta = |tenant: u128, published: &str| json!({"tenantId": Uuid::from_u128(tenant), "publishedAt": published});
+        let meta =
+            |tenant: u128, published: &str| json!({"tenantId": Uuid::from_u128(tenant), "publishedAt": published});
         assert!(matches(&meta(1, "2026-05-01T10:00:00Z"), body));
         assert!(!matches(&meta(2, "2026-05-01T10:00:00Z"), body));
         assert!(!matches(&meta(1, "2026-05-01T10:00:00.001Z"), body));

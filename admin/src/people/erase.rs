@@ -59,11 +59,7 @@ const PAUSE: Duration = Duration::from_millis(150);
 /// Erases a client of the tenant with that slug: the rows first, for which no broker is needed, and then the dead letters. If the
 /// client was erased before, removes dead letters that have appeared since. Returns the receipt.
 pub async fn erase(
-    client: &mut Client,
-    actor: &Actor,
-    master_keys: &MasterKeys,
-    broker: &BrokerSettings,
-    (slug, id): (&str, &str),
+    client: &mut Client, actor: &Actor, master_keys: &MasterKeys, broker: &BrokerSettings, (slug, id): (&str, &str),
     observer: &mut impl Observer,
 ) -> Result<Receipt, AdminError> {
     secrets::verify_master_keys(client, master_keys).await?;
@@ -87,8 +83,7 @@ pub async fn erase(
     };
     transact(client, remove).await?;
     let removed = remove_dead_letters(broker, &matcher, observer).await;
-    let removed =
-        removed.map_err(|source| AdminError::ErasureUnfinished { client: id.to_string(), source })?;
+    let removed = removed.map_err(|source| AdminError::ErasureUnfinished { client: id.to_string(), source })?;
     let removed = Removed::from([(DEAD_LETTERS, removed)]);
     let add = async |tx: &Transaction<'_>| {
         let before = begin_step(tx, tenant, id).await?;
@@ -100,9 +95,7 @@ pub async fn erase(
 }
 
 async fn remove_dead_letters(
-    broker: &BrokerSettings,
-    matcher: &MessageMatcher,
-    observer: &mut impl Observer,
+    broker: &BrokerSettings, matcher: &MessageMatcher, observer: &mut impl Observer,
 ) -> Result<u64, OperatorConnectionError> {
     let connection = OperatorConnection::open(broker, "connectctl").await?;
     let removed = dead_letters::remove(&connection, matcher, observer).await?;
@@ -111,11 +104,7 @@ async fn remove_dead_letters(
 }
 
 async fn erase_rows(
-    client: &mut Client,
-    actor: &Actor,
-    master_keys: &MasterKeys,
-    (slug, tenant): (&str, TenantId),
-    id: ClientId,
+    client: &mut Client, actor: &Actor, master_keys: &MasterKeys, (slug, tenant): (&str, TenantId), id: ClientId,
 ) -> Result<(), AdminError> {
     let announce = async |tx: &Transaction<'_>| {
         let erased_at = erasures::lock(tx, tenant).await?;
@@ -203,10 +192,7 @@ async fn remove_streams(tx: &Transaction<'_>, person: &mut Person) -> Result<Rem
 
 /// Deletes the rows of a person in some tables, and adds the number of each.
 async fn remove_rows(
-    tx: &Transaction<'_>,
-    person: &Person,
-    which: impl Fn(&PersonTable) -> bool,
-    removed: &mut Removed,
+    tx: &Transaction<'_>, person: &Person, which: impl Fn(&PersonTable) -> bool, removed: &mut Removed,
 ) -> Result<(), AdminError> {
     let parameters = PersonParameters::of(person);
     for table in person_tables::TABLES.iter().filter(|table| which(table)) {
@@ -218,10 +204,7 @@ async fn remove_rows(
 
 /// Adds the rows that a step has removed, and ids by which later dead letters are recognized, to the receipt.
 async fn count(
-    tx: &Transaction<'_>,
-    (tenant, id): (TenantId, ClientId),
-    removed_before: &str,
-    removed: &Removed,
+    tx: &Transaction<'_>, (tenant, id): (TenantId, ClientId), removed_before: &str, removed: &Removed,
     record_ids: &[Uuid],
 ) -> Result<(), AdminError> {
     let mut total = counts(removed_before)?;
@@ -247,10 +230,7 @@ async fn key(tx: &Transaction<'_>, master_keys: &MasterKeys) -> Result<ErasureKe
     existing_key(tx, master_keys).await?.ok_or_else(missing)
 }
 
-async fn existing_key(
-    on: &impl GenericClient,
-    master_keys: &MasterKeys,
-) -> Result<Option<ErasureKey>, AdminError> {
+async fn existing_key(on: &impl GenericClient, master_keys: &MasterKeys) -> Result<Option<ErasureKey>, AdminError> {
     let Some(sealed) = erasures::key(on).await? else { return Ok(None) };
     let opened = master_keys.open(&sealed, ERASURE_KEY_BINDING);
     let key = opened.ok().as_ref().and_then(ErasureKey::parse);

@@ -35,10 +35,7 @@ impl Person {
     /// The client with that id, with the records that are found by ids: of timelines those since `from`, and at most so many leads
     /// with what belongs to them. Fails if it is a company's account.
     async fn find(
-        on: &impl GenericClient,
-        (slug, tenant): (&str, TenantId),
-        client: ClientId,
-        from: DateTime<Utc>,
+        on: &impl GenericClient, (slug, tenant): (&str, TenantId), client: ClientId, from: DateTime<Utc>,
         max_leads: usize,
     ) -> Result<Self> {
         let found = people::find(on, tenant, client).await?;
@@ -78,8 +75,7 @@ impl Person {
     /// The keys of the rows that may be many, in parts with at most `size` of each kind.
     fn steps(&self, size: usize) -> impl Iterator<Item = Self> {
         fn part<'a, T: Clone + 'a, C: FromIterator<T>>(
-            all: impl IntoIterator<Item = &'a T>,
-            range: &Range<usize>,
+            all: impl IntoIterator<Item = &'a T>, range: &Range<usize>,
         ) -> C {
             all.into_iter().skip(range.start).take(range.len()).cloned().collect()
         }
@@ -221,11 +217,7 @@ pub struct StoredDeadLetter {
 
 /// Reads everything that is stored of a client of the tenant with that slug. The access is recorded.
 pub async fn export(
-    client: &mut Client,
-    actor: &Actor,
-    broker: &OperatorConnection,
-    slug: &str,
-    id: &str,
+    client: &mut Client, actor: &Actor, broker: &OperatorConnection, slug: &str, id: &str,
 ) -> Result<PersonExport> {
     let (tenant, id) = parse(&*client, slug, id).await?;
     let read = async |tx: &Transaction<'_>| {

@@ -117,9 +117,7 @@ fn why(queue: Queue, reason: Option<&str>, mac: Option<MacStatus>, metadata: Met
         return "forged: its MAC does not match its content under the master keys that are set";
     }
     match (reason, metadata) {
-        (Some("delivery_limit"), _) => {
-            "delivered too often without an ack: its consumers disconnected each time"
-        }
+        (Some("delivery_limit"), _) => "delivered too often without an ack: its consumers disconnected each time",
         (Some("expired"), _) => "waited too long",
         (Some("maxlen"), _) => "the queue was full",
         _ if mac == Some(MacStatus::Missing) && queue != Queue::Crm => "has no MAC: forged",
@@ -130,9 +128,7 @@ fn why(queue: Queue, reason: Option<&str>, mac: Option<MacStatus>, metadata: Met
         _ if queue == Queue::Crm => "cannot be parsed as an action, or failed with an internal error",
         (_, MetadataState::Missing) => "has no metadata",
         (_, MetadataState::Unreadable) => "its metadata cannot be parsed",
-        (_, MetadataState::Readable) if queue == Queue::Webhooks => {
-            "all attempts failed: see connectctl delivery show"
-        }
+        (_, MetadataState::Readable) if queue == Queue::Webhooks => "all attempts failed: see connectctl delivery show",
         (Some(_), MetadataState::Readable) => "its body cannot be parsed",
         (None, MetadataState::Readable) => "published to the dead-letter queue directly",
     }

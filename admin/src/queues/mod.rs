@@ -75,10 +75,7 @@ pub async fn list(broker: &OperatorConnection) -> Result<Vec<QueueView>> {
 
 /// The oldest `limit` dead letters of a queue, oldest first. With the master keys, their MACs are verified.
 pub async fn dead_letters(
-    broker: &OperatorConnection,
-    queue: Queue,
-    limit: u32,
-    master_keys: Option<&MasterKeys>,
+    broker: &OperatorConnection, queue: Queue, limit: u32, master_keys: Option<&MasterKeys>,
 ) -> Result<Vec<DeadLetterView>> {
     let keys = master_keys.map(|masters| MessageKeys::new(masters, broker.prefix()));
     let name = broker.queue_name(queue);
@@ -100,11 +97,7 @@ pub async fn dead_letters(
 /// Returns the oldest `limit` dead letters of a queue to the end of the queue, or all that it holds now. Those of webhooks
 /// must not be requeued by themselves: see [`requeue_webhooks`].
 pub async fn requeue(
-    database: &mut impl Steps,
-    actor: &Actor,
-    broker: &OperatorConnection,
-    queue: Queue,
-    limit: Option<u32>,
+    database: &mut impl Steps, actor: &Actor, broker: &OperatorConnection, queue: Queue, limit: Option<u32>,
     observer: &mut impl Observer,
 ) -> Result<RequeueReport> {
     let mut scan = broker.scan_dead_letters(queue, limit).await?;
@@ -151,10 +144,7 @@ impl<'b> DeadLetterDrop<'b> {
 
     /// Drops them permanently.
     pub async fn run(
-        mut self,
-        database: &mut impl Steps,
-        actor: &Actor,
-        observer: &mut impl Observer,
+        mut self, database: &mut impl Steps, actor: &Actor, observer: &mut impl Observer,
     ) -> Result<DropReport> {
         let (action, target) = (AuditAction::DropDeadLetters, self.queue.as_str());
         database.step(async |client| record_before(client, actor, action, target, None).await).await?;
@@ -188,8 +178,7 @@ pub async fn add_ages(client: &Client, queues: &mut [QueueView]) -> Result<()> {
         }
         let state = states.iter().find(|state| state.queue.as_str() == queue.name);
         // How many wait now is known better by the broker than by the programs some seconds ago.
-        let current =
-            state.zip(queue.depth).map(|(state, depth)| QueueState { ready: depth.into(), ..*state });
+        let current = state.zip(queue.depth).map(|(state, depth)| QueueState { ready: depth.into(), ..*state });
         queue.oldest = current.and_then(|state| waiting_since(&state, now)).map(clock::to_text);
     }
     Ok(())
@@ -198,10 +187,7 @@ pub async fn add_ages(client: &Client, queues: &mut [QueueView]) -> Result<()> {
 /// Replays the dead-lettered deliveries that at most `limit` notices name, of all tenants, and removes the notices. Those of
 /// deliveries that were replayed, delivered or dropped since are removed as well; those that cannot be parsed stay.
 pub async fn requeue_webhooks(
-    database: &mut impl Steps,
-    actor: &Actor,
-    broker: &OperatorConnection,
-    limit: Option<u32>,
+    database: &mut impl Steps, actor: &Actor, broker: &OperatorConnection, limit: Option<u32>,
     observer: &mut impl Observer,
 ) -> Result<RequeueReport> {
     let mut scan = broker.scan_dead_letters(Queue::Webhooks, limit).await?;

@@ -115,8 +115,7 @@ mod tests {
 
     #[test]
     fn the_file_is_well_formed_and_sorted() {
-        let names: Vec<_> =
-            objects().iter().map(|object| (object.kind == ObjectKind::Function, object.name)).collect();
+        let names: Vec<_> = objects().iter().map(|object| (object.kind == ObjectKind::Function, object.name)).collect();
         assert!(names.is_sorted() && names.len() > 30, "{names:?}");
     }
 }

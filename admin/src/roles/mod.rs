@@ -60,11 +60,7 @@ pub fn grants(prefix: &RolePrefix) -> Vec<Grant> {
     let of = |(at, program): (usize, Program)| {
         let role = prefix.role(program);
         let objects = objects().iter().filter(move |object| !object.privileges[at].is_empty());
-        objects.map(move |object| Grant {
-            role: role.clone(),
-            object: object.name,
-            privileges: &object.privileges[at],
-        })
+        objects.map(move |object| Grant { role: role.clone(), object: object.name, privileges: &object.privileges[at] })
     };
     programs.flat_map(of).collect()
 }
@@ -177,10 +173,7 @@ mod tests {
     fn no_role_but_the_console_may_change_keys_or_tenants() {
         for Grant { role, object, privileges } in grants(&RolePrefix::parse("c").unwrap()) {
             if ["api_keys", "subscriptions", "tenants", "members"].contains(&object) && role != "c_console" {
-                assert!(
-                    privileges.iter().all(|privilege| privilege.starts_with("SELECT")),
-                    "{role}: {object}"
-                );
+                assert!(privileges.iter().all(|privilege| privilege.starts_with("SELECT")), "{role}: {object}");
             }
         }
     }

@@ -29,10 +29,7 @@ pub(super) fn other_forms(body: &str) -> Vec<BodyForm<'_>> {
             format!("{}\r\n", trimmed.replace('\n', "\r\n")),
         ),
         form("the body without the spaces around it", body.trim()),
-        form(
-            "the body serialized again, with spaces after commas and colons, as Python does",
-            spaced.clone(),
-        ),
+        form("the body serialized again, with spaces after commas and colons, as Python does", spaced.clone()),
         form(
             "the body serialized again, as Python does, with escape sequences for letters beyond ASCII",
             escaped(&spaced),

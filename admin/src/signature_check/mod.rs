@@ -33,10 +33,7 @@ pub(crate) struct CheckedKey {
 /// Checks a signature with the secrets of the key that the request names, if that is a key of the tenant. `refused` is the
 /// refused request that it is about: times and the body are then compared with those that were received.
 pub async fn check(
-    client: &Client,
-    master_keys: &MasterKeys,
-    tenant: TenantId,
-    request: &CheckedRequest,
+    client: &Client, master_keys: &MasterKeys, tenant: TenantId, request: &CheckedRequest,
     refused: Option<&RefusedRequest>,
 ) -> Result<SignatureReport> {
     let key = match KeyPrefix::parse(&request.key) {

@@ -47,10 +47,7 @@ impl SignatureReport {
 
 /// Checks a request that arrived `at` a time. `key` is a key of the tenant.
 pub(super) fn report(
-    key: Option<&CheckedKey>,
-    request: &CheckedRequest,
-    refused: Option<&RefusedRequest>,
-    at: DateTime<Utc>,
+    key: Option<&CheckedKey>, request: &CheckedRequest, refused: Option<&RefusedRequest>, at: DateTime<Utc>,
 ) -> SignatureReport {
     let signature = request.signature();
     let entered = body::as_entered(&request.body);
@@ -74,9 +71,7 @@ fn step(name: &'static str, verdict: Verdict, text: impl Into<String>) -> CheckS
 
 fn key_step(key: Option<&CheckedKey>, at: DateTime<Utc>) -> CheckStep {
     let (verdict, text) = match key {
-        None => {
-            (Verdict::Failed, "The agency has no key with this prefix. Compare it with the list of keys.")
-        }
+        None => (Verdict::Failed, "The agency has no key with this prefix. Compare it with the list of keys."),
         Some(key) if key.is_revoked => (Verdict::Failed, "The key was revoked. Use another one."),
         Some(key) if key.expires_at.is_some_and(|expires| expires <= at) => {
             (Verdict::Failed, "The key had expired. Use another one.")
@@ -117,9 +112,7 @@ fn scheme_step(request: &CheckedRequest, signature: &EnteredSignature<'_>) -> Ch
     };
     match signature.scheme {
         None => step(NAME, Verdict::Skipped, format!("This route takes {needed}.")),
-        Some(sent) if sent == needed => {
-            step(NAME, Verdict::Passed, format!("{needed} is right for {routes}."))
-        }
+        Some(sent) if sent == needed => step(NAME, Verdict::Passed, format!("{needed} is right for {routes}.")),
         Some(sent) => step(
             NAME,
             Verdict::Failed,
@@ -132,23 +125,13 @@ fn time_step(signature: &EnteredSignature<'_>, at: DateTime<Utc>, is_recorded: b
     const NAME: &str = "Timestamp";
     let when = if is_recorded { "when the request arrived" } else { "now" };
     if signature.timestamp.is_empty() {
-        return step(
-            NAME,
-            Verdict::Failed,
-            "There is no t. It is the time of signing in seconds since 1970.",
-        );
+        return step(NAME, Verdict::Failed, "There is no t. It is the time of signing in seconds since 1970.");
     }
     match signature.timestamp.parse::<i64>() {
         Err(_) => step(NAME, Verdict::Failed, "t is not a number of seconds in digits."),
         Ok(t) => match skew(t, at.timestamp()) {
-            Some(skew) => {
-                step(NAME, Verdict::Failed, format!("{skew}, compared {when}. At most 300 s are tolerated."))
-            }
-            None => step(
-                NAME,
-                Verdict::Passed,
-                format!("t is within 300 s of the clock of Connect, compared {when}."),
-            ),
+            Some(skew) => step(NAME, Verdict::Failed, format!("{skew}, compared {when}. At most 300 s are tolerated.")),
+            None => step(NAME, Verdict::Passed, format!("t is within 300 s of the clock of Connect, compared {when}.")),
         },
     }
 }
@@ -190,11 +173,7 @@ fn sha256(text: &str) -> String {
 }
 
 fn mac_step(
-    key: Option<&CheckedKey>,
-    request: &CheckedRequest,
-    signature: &EnteredSignature<'_>,
-    body: &str,
-    at: DateTime<Utc>,
+    key: Option<&CheckedKey>, request: &CheckedRequest, signature: &EnteredSignature<'_>, body: &str, at: DateTime<Utc>,
 ) -> CheckStep {
     const NAME: &str = "MAC";
     let Some(mac) = &signature.mac else {
@@ -229,8 +208,7 @@ fn mac_step(
         return step(NAME, verdict, text);
     }
     if *mac.bytes() == *Sha256::digest(&right) {
-        let text =
-            "The MAC is a SHA-256 of the text without a secret. Compute an HMAC-SHA-256 with the secret.";
+        let text = "The MAC is a SHA-256 of the text without a secret. Compute an HMAC-SHA-256 with the secret.";
         return step(NAME, Verdict::Failed, text);
     }
     for secret in [Some(current), key.old_secret.as_ref().map(|(old, _)| old)].into_iter().flatten() {

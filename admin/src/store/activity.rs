@@ -87,21 +87,14 @@ common::statements! {
 
 /// The counts of a tenant, or of all of them for the nil UUID, from `first` on: of minutes, or of hours. Those without any are missing.
 pub(crate) async fn counts(
-    client: &Client,
-    tenant: Uuid,
-    first: DateTime<Utc>,
-    are_hours: bool,
+    client: &Client, tenant: Uuid, first: DateTime<Utc>, are_hours: bool,
 ) -> Result<Vec<ActivityMinute>> {
     let (from, to): (i16, i16) = if are_hours { (64, 255) } else { (0, 63) };
     all(client, MINUTES, &[&tenant, &first, &from, &to], minute).await
 }
 
 /// The lengths of a queue from `first` on. Minutes in which no program looked at it are missing.
-pub(crate) async fn lengths(
-    client: &Client,
-    queue: Queue,
-    first: DateTime<Utc>,
-) -> Result<Vec<(DateTime<Utc>, i64)>> {
+pub(crate) async fn lengths(client: &Client, queue: Queue, first: DateTime<Utc>) -> Result<Vec<(DateTime<Utc>, i64)>> {
     let read = |row: &Row| Ok((row.try_get("minute")?, row.try_get("ready")?));
     all(client, LENGTHS, &[&queue.as_str(), &first], read).await
 }

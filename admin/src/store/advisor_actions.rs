@@ -15,11 +15,7 @@ common::statements! {
 }
 
 /// Some of a tenant's actions after that number, each with its number.
-pub(crate) async fn page(
-    on: &impl GenericClient,
-    tenant: TenantId,
-    after: i64,
-) -> Result<Vec<(i64, Message)>> {
+pub(crate) async fn page(on: &impl GenericClient, tenant: TenantId, after: i64) -> Result<Vec<(i64, Message)>> {
     let read = |row: &Row| Ok((row.try_get(0)?, Message::from_stored(row.try_get(1)?, row.try_get(2)?)));
     all(on, PAGE, &[&tenant.0, &after], read).await
 }

@@ -178,11 +178,7 @@ common::statements! {
 
 /// Creates a key. `false` if the tenant has as many as `bound` allows.
 pub(crate) async fn create(
-    tx: &Transaction<'_>,
-    tenant: TenantId,
-    new: &NewKey,
-    row: &KeyRow<'_>,
-    bound: Bound,
+    tx: &Transaction<'_>, tenant: TenantId, new: &NewKey, row: &KeyRow<'_>, bound: Bound,
 ) -> Result<bool> {
     let (name, scopes) = (new.name.as_str(), new.scopes.names());
     let origin = new.origin.as_ref().map(Origin::as_str);
@@ -203,11 +199,7 @@ pub(crate) async fn is_active(client: &Client, tenant: TenantId, prefix: &str) -
 }
 
 /// The tenant of the key; `None` if no key that is not revoked has the prefix.
-pub(crate) async fn set_scopes(
-    tx: &Transaction<'_>,
-    prefix: &str,
-    scopes: &KeyScopes,
-) -> Result<Option<TenantId>> {
+pub(crate) async fn set_scopes(tx: &Transaction<'_>, prefix: &str, scopes: &KeyScopes) -> Result<Option<TenantId>> {
     one(tx, SET_SCOPES, &[&prefix, &scopes.names()], tenant_id).await
 }
 
@@ -234,10 +226,7 @@ pub(crate) async fn sealed(client: &Client, prefix: &str) -> Result<Option<Seale
 /// Replaces the secret, and keeps the old one until `until`. `false` if the key is revoked, or if an overlap runs that must not be
 /// replaced.
 pub(crate) async fn rotate_secret(
-    tx: &Transaction<'_>,
-    prefix: &str,
-    sealed: &[u8],
-    (until, replace): (Option<DateTime<Utc>>, bool),
+    tx: &Transaction<'_>, prefix: &str, sealed: &[u8], (until, replace): (Option<DateTime<Utc>>, bool),
     now: DateTime<Utc>,
 ) -> Result<bool> {
     Ok(execute(tx, ROTATE_SECRET, &[&prefix, &sealed, &until, &now, &replace]).await? > 0)
@@ -259,10 +248,7 @@ pub(crate) async fn find(on: &impl GenericClient, prefix: &str, now: DateTime<Ut
 
 /// The newest keys of a tenant: only revoked ones or others, only those before another one.
 pub(crate) async fn list(
-    client: &Client,
-    tenant: TenantId,
-    (is_revoked, before): (Option<bool>, Option<&str>),
-    limit: u32,
+    client: &Client, tenant: TenantId, (is_revoked, before): (Option<bool>, Option<&str>), limit: u32,
 ) -> Result<Newest<Key>> {
     let now = clock::database_now();
     let parameters: super::Parameters<'_> = &[&tenant.0, &is_revoked, &before.unwrap_or_default()];
@@ -271,9 +257,7 @@ pub(crate) async fn list(
 
 /// The next keys after `after` of which a value is not sealed under the master key of `header`.
 pub(crate) async fn page_to_rewrap(
-    client: &Client,
-    (tenant, prefix): (TenantId, &str),
-    header: &[u8],
+    client: &Client, (tenant, prefix): (TenantId, &str), header: &[u8],
 ) -> Result<Vec<SealedRow>> {
     let read = |row: &Row| {
         let (tenant, prefix): (_, String) = (TenantId(row.try_get("tenant_id")?), row.try_get("prefix")?);
@@ -319,10 +303,7 @@ fn key(row: &Row, now: DateTime<Utc>) -> Result<Key> {
         revoked_at: revoked_at.map(clock::to_text),
         last_used_at: any.last_used_at.map(clock::to_text),
         safe_to_revoke: revoked_at.is_none() && any.is_safe_to_revoke(now),
-        requests_last_day: RequestCounts {
-            accepted: row.try_get("accepted")?,
-            refused: row.try_get("refused")?,
-        },
+        requests_last_day: RequestCounts { accepted: row.try_get("accepted")?, refused: row.try_get("refused")? },
         secrets: secrets.into_iter().flatten().collect(),
     })
 }

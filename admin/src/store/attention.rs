@@ -135,14 +135,8 @@ common::statements! {
 }
 
 /// What failed since a time of a tenant, or of all of them for the nil UUID, and receivers that have failed since before; what failed most comes first.
-pub(crate) async fn failures(
-    client: &Client,
-    tenant: Uuid,
-    since: DateTime<Utc>,
-) -> Result<Vec<FailureCause>> {
-    let read = |row: &Row| {
-        Ok(read_row!(row => FailureCause { cause, failed, succeeded, failed_in_a_row, last_error }))
-    };
+pub(crate) async fn failures(client: &Client, tenant: Uuid, since: DateTime<Utc>) -> Result<Vec<FailureCause>> {
+    let read = |row: &Row| Ok(read_row!(row => FailureCause { cause, failed, succeeded, failed_in_a_row, last_error }));
     all(client, FAILURES, &[&tenant, &since], read).await
 }
 
@@ -160,9 +154,7 @@ pub(crate) async fn running_programs(client: &Client) -> Result<RunningPrograms>
 /// The first `limit` agencies with an address after a tenant.
 pub async fn mail_recipients(client: &Client, after: Uuid, limit: i64) -> Result<Vec<MailRecipient>> {
     let read = |row: &Row| {
-        Ok(
-            read_row!(row => MailRecipient { tenant = "tenant_id" as TenantId, slug, email = "attention_email" }),
-        )
+        Ok(read_row!(row => MailRecipient { tenant = "tenant_id" as TenantId, slug, email = "attention_email" }))
     };
     all(client, RECIPIENTS, &[&after, &limit], read).await
 }
@@ -170,9 +162,7 @@ pub async fn mail_recipients(client: &Client, after: Uuid, limit: i64) -> Result
 /// Claims what is to be told of these causes, each with its text and whether it is mailed, and of those that are not among them any
 /// more.
 pub(crate) async fn claim(
-    client: &Client,
-    tenant: TenantId,
-    (causes, texts, are_mailed): (&[&str], &[String], &[bool]),
+    client: &Client, tenant: TenantId, (causes, texts, are_mailed): (&[&str], &[String], &[bool]),
 ) -> Result<Vec<AttentionNews>> {
     let read = |row: &Row| Ok(read_row!(row => AttentionNews { cause, text, has_recovered }));
     all(client, CLAIM, &[&tenant.0, &causes, &texts, &are_mailed], read).await
@@ -190,11 +180,7 @@ pub(crate) async fn postpone(client: &Client, tenant: TenantId, news: &[Attentio
 }
 
 /// Removes the counts of a subscription's attempts.
-pub(crate) async fn forget_failures(
-    tx: &Transaction<'_>,
-    tenant: TenantId,
-    subscription: Uuid,
-) -> Result<u64> {
+pub(crate) async fn forget_failures(tx: &Transaction<'_>, tenant: TenantId, subscription: Uuid) -> Result<u64> {
     execute(tx, FORGET_FAILURES, &[&tenant.0, &subscription]).await
 }
 

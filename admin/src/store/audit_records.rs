@@ -91,10 +91,7 @@ common::statements! {
 
 /// Adds a record with the id `id`, which has its time. Without a tenant it is about all of them.
 pub(crate) async fn add(
-    on: &impl GenericClient,
-    id: Uuid,
-    (who, interface): (&str, &str),
-    (action, target): (&str, &str),
+    on: &impl GenericClient, id: Uuid, (who, interface): (&str, &str), (action, target): (&str, &str),
     tenant: Option<TenantId>,
 ) -> Result<()> {
     let tenant = tenant.map_or_else(Uuid::nil, |tenant| tenant.0);
@@ -105,19 +102,13 @@ pub(crate) async fn add(
 
 /// The newest records that a filter selects.
 pub(crate) async fn newest(
-    client: &Client,
-    tenant: Option<TenantId>,
-    filter: &AuditFilter,
-    limit: u32,
+    client: &Client, tenant: Option<TenantId>, filter: &AuditFilter, limit: u32,
 ) -> Result<Newest<AuditRecord>> {
     let (from, to) = filter.ids();
     // An empty text begins every action, and is in every name.
-    let (action, who) =
-        (filter.action.as_deref().unwrap_or(""), searchable(filter.who.as_deref().unwrap_or("")));
+    let (action, who) = (filter.action.as_deref().unwrap_or(""), searchable(filter.who.as_deref().unwrap_or("")));
     match tenant {
-        Some(tenant) => {
-            super::newest(client, OF_TENANT, &[&tenant.0, &from, &to, &action, &who], limit, record).await
-        }
+        Some(tenant) => super::newest(client, OF_TENANT, &[&tenant.0, &from, &to, &action, &who], limit, record).await,
         None => super::newest(client, OF_ALL, &[&from, &to, &action, &who], limit, record).await,
     }
 }

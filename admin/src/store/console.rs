@@ -88,15 +88,10 @@ common::statements! {
 
 /// Adds a link ([`CREATE_LINK`]) or begins a session ([`BEGIN`]), which expires at `expires_at`.
 pub(crate) async fn add(
-    tx: &Transaction<'_>,
-    statement: Sql,
-    hash: &TokenHash,
-    (identity, method): (&SignedInIdentity, SignInMethod),
-    created_at: DateTime<Utc>,
-    expires_at: DateTime<Utc>,
+    tx: &Transaction<'_>, statement: Sql, hash: &TokenHash, (identity, method): (&SignedInIdentity, SignInMethod),
+    created_at: DateTime<Utc>, expires_at: DateTime<Utc>,
 ) -> Result<()> {
-    let (role, tenant, person) =
-        (identity.role.as_str(), stored_tenant(identity.tenant), identity.person.as_str());
+    let (role, tenant, person) = (identity.role.as_str(), stored_tenant(identity.tenant), identity.person.as_str());
     let (hash, method) = (hash.as_bytes(), method.as_str());
     execute(tx, statement, &[&hash, &role, &tenant, &person, &created_at, &expires_at, &method]).await?;
     Ok(())
@@ -108,9 +103,7 @@ pub(crate) async fn is_link_valid(client: &Client, hash: &TokenHash, now: DateTi
 
 /// Deletes a link that has not expired, and returns who signs in with it, and what kind of link it is.
 pub(crate) async fn use_up_link(
-    tx: &Transaction<'_>,
-    hash: &TokenHash,
-    now: DateTime<Utc>,
+    tx: &Transaction<'_>, hash: &TokenHash, now: DateTime<Utc>,
 ) -> Result<Option<(SignedInIdentity, SignInMethod)>> {
     let found = |row: &Row| Ok((identity(row)?, method(row)?));
     one(tx, USE_UP_LINK, &[&hash.as_bytes(), &now], found).await
@@ -129,8 +122,7 @@ pub(crate) async fn remove_partner_links(tx: &Transaction<'_>, tenant: TenantId)
 /// The way to sign in, in a row of links or sessions.
 fn method(row: &Row) -> Result<SignInMethod> {
     let method: &str = row.try_get("method")?;
-    SignInMethod::parse(method)
-        .ok_or_else(|| AdminError::Unreadable(format!("unknown way to sign in {method:?}")))
+    SignInMethod::parse(method).ok_or_else(|| AdminError::Unreadable(format!("unknown way to sign in {method:?}")))
 }
 
 /// The tenant in a row of links or sessions: the nil UUID for operators, so that the column can be a part of the key.
@@ -150,10 +142,7 @@ fn identity(row: &Row) -> Result<SignedInIdentity> {
 
 /// The session that has not expired at `now` and was used after `idle_since`.
 pub(crate) async fn find_session(
-    client: &Client,
-    hash: &TokenHash,
-    now: DateTime<Utc>,
-    idle_since: DateTime<Utc>,
+    client: &Client, hash: &TokenHash, now: DateTime<Utc>, idle_since: DateTime<Utc>,
 ) -> Result<Option<Session>> {
     let session = |row: &Row| {
         Ok(Session {
@@ -178,10 +167,7 @@ pub(crate) async fn end_session(on: &impl GenericClient, hash: &TokenHash) -> Re
 
 /// Ends the sessions of people of these names with the same rights, who signed in in the same way.
 pub(crate) async fn end_of_identity(
-    tx: &Transaction<'_>,
-    people: &[String],
-    identity: &SignedInIdentity,
-    method: SignInMethod,
+    tx: &Transaction<'_>, people: &[String], identity: &SignedInIdentity, method: SignInMethod,
 ) -> Result<()> {
     let (tenant, role) = (stored_tenant(identity.tenant), identity.role.as_str());
     execute(tx, END_ALL, &[&people, &role, &tenant, &method.as_str()]).await?;
@@ -217,10 +203,7 @@ pub(crate) async fn remove_expired_sessions(tx: &Transaction<'_>, now: DateTime<
 
 /// Marks a form as spent. Returns `false` if it was spent already.
 pub(crate) async fn spend_form(
-    on: &impl GenericClient,
-    form: &SentForm,
-    FormResult { page, heading }: &FormResult,
-    expires_at: DateTime<Utc>,
+    on: &impl GenericClient, form: &SentForm, FormResult { page, heading }: &FormResult, expires_at: DateTime<Utc>,
 ) -> Result<bool> {
     let tenant = stored_tenant(form.tenant);
     let parameters: [&(dyn ToSql + Sync); 6] =
@@ -236,20 +219,14 @@ pub(crate) async fn give_back_form(client: &Client, form: &SentForm) -> Result<(
 
 /// What a form that was spent has led to, and whether it had the same content.
 pub(crate) async fn spent_form(client: &Client, form: &SentForm) -> Result<Option<(bool, FormResult)>> {
-    let found = |row: &Row| {
-        Ok((row.try_get(0)?, FormResult { page: row.try_get("page")?, heading: row.try_get("heading")? }))
-    };
-    let parameters: super::Parameters<'_> =
-        &[&stored_tenant(form.tenant), &form.id, &form.content_hash.as_slice()];
+    let found =
+        |row: &Row| Ok((row.try_get(0)?, FormResult { page: row.try_get("page")?, heading: row.try_get("heading")? }));
+    let parameters: super::Parameters<'_> = &[&stored_tenant(form.tenant), &form.id, &form.content_hash.as_slice()];
     one(client, SPENT_FORM, parameters, found).await
 }
 
 /// Marks a sign-in as spent. Returns `false` if it was spent already.
-pub(crate) async fn spend_sign_in(
-    tx: &Transaction<'_>,
-    state: &TokenHash,
-    expires_at: DateTime<Utc>,
-) -> Result<bool> {
+pub(crate) async fn spend_sign_in(tx: &Transaction<'_>, state: &TokenHash, expires_at: DateTime<Utc>) -> Result<bool> {
     Ok(execute(tx, SPEND_SIGN_IN, &[&state.as_bytes(), &expires_at]).await? == 1)
 }
 

@@ -222,10 +222,7 @@ pub(crate) struct Selected {
 /// The newest deliveries of a tenant that are selected, without their attempts, and where the next page begins; `None` after the
 /// last one. At most 50,000 deliveries are read, so a page may have few items, or none, although others follow.
 pub(crate) async fn page(
-    client: &Client,
-    tenant: TenantId,
-    selected: &Selected,
-    limit: u32,
+    client: &Client, tenant: TenantId, selected: &Selected, limit: u32,
 ) -> Result<(Vec<Delivery>, Option<Uuid>)> {
     let Selected { ids, subscription, state, event_type } = selected;
     let (page, end) = match state {
@@ -233,8 +230,7 @@ pub(crate) async fn page(
         _ => (PAGE, PAGE_END),
     };
     let state = state.map(DeliveryState::as_str);
-    let parameters: super::Parameters<'_> =
-        &[&tenant.0, &ids.start, &ids.end, subscription, &state, event_type];
+    let parameters: super::Parameters<'_> = &[&tenant.0, &ids.start, &ids.end, subscription, &state, event_type];
     let Newest { mut items, is_cut } = newest(client, page, parameters, limit, delivery).await?;
     let next = match items.first() {
         Some(last) if is_cut => Some(last.id),
@@ -255,10 +251,7 @@ pub(crate) async fn backlogs(client: &Client) -> Result<Vec<SubscriptionBacklog>
 
 /// Loads the attempts of a tenant's deliveries, `with_responses` also what the receivers responded.
 pub(crate) async fn load_attempts(
-    client: &Client,
-    tenant: TenantId,
-    deliveries: &mut [Delivery],
-    with_responses: bool,
+    client: &Client, tenant: TenantId, deliveries: &mut [Delivery], with_responses: bool,
 ) -> Result<()> {
     let ids: Vec<Uuid> = deliveries.iter().map(|delivery| delivery.id).collect();
     let rows = client.query(ATTEMPTS.as_str(), &[&tenant.0, &ids, &with_responses]).await?;

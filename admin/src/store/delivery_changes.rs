@@ -60,10 +60,7 @@ pub(crate) async fn state(client: &Client, tenant: TenantId, id: Uuid) -> Result
 /// Makes those of the deliveries pending that are in one of `states` and whose subscription was not removed, and returns their
 /// ids. The dispatchers attempt them as soon as `tx` commits.
 pub(crate) async fn replay(
-    tx: &Transaction<'_>,
-    tenant: TenantId,
-    ids: &[Uuid],
-    states: &[DeliveryState],
+    tx: &Transaction<'_>, tenant: TenantId, ids: &[Uuid], states: &[DeliveryState],
 ) -> Result<Vec<Uuid>> {
     let states: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
     let replayed = all(tx, REPLAY, &[&tenant.0, &ids, &states], |row| Ok(row.try_get(0)?)).await?;

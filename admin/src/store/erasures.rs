@@ -95,9 +95,7 @@ pub(crate) async fn rewrap_key(client: &Client, was: &[u8], now: &[u8]) -> Resul
 
 /// The identities of a client who was erased, each with the last time at which it meant somebody who was erased.
 pub(crate) async fn hashes_of(
-    client: &Client,
-    tenant: TenantId,
-    id: ClientId,
+    client: &Client, tenant: TenantId, id: ClientId,
 ) -> Result<BTreeMap<IdentityHash, DateTime<Utc>>, AdminError> {
     let read = |row: &Row| Ok((row.try_get::<_, &[u8]>(0)?.try_into().unwrap_or([0; 32]), row.try_get(1)?));
     Ok(all(client, HASHES, &[&tenant.0, &id.0], read).await?.into_iter().collect())
@@ -105,10 +103,7 @@ pub(crate) async fn hashes_of(
 
 /// Remembers identities as erased, each with the last time at which it meant the person, and adds the receipt or completes it.
 pub(crate) async fn add(
-    tx: &Transaction<'_>,
-    (tenant, client): (TenantId, ClientId),
-    erased_at: DateTime<Utc>,
-    record_ids: &[Uuid],
+    tx: &Transaction<'_>, (tenant, client): (TenantId, ClientId), erased_at: DateTime<Utc>, record_ids: &[Uuid],
     hashes: &BTreeMap<IdentityHash, DateTime<Utc>>,
 ) -> Result<(), AdminError> {
     let (hashes, until): (Vec<&[u8]>, Vec<DateTime<Utc>>) =
@@ -121,9 +116,7 @@ pub(crate) async fn add(
 
 /// The receipt of a client who was erased, or is being erased.
 pub(crate) async fn find(
-    on: &impl GenericClient,
-    tenant: TenantId,
-    client: ClientId,
+    on: &impl GenericClient, tenant: TenantId, client: ClientId,
 ) -> Result<Option<StoredErasure>, AdminError> {
     let read = |row: &Row| {
         Ok(StoredErasure {
@@ -137,9 +130,7 @@ pub(crate) async fn find(
 
 /// Its counts, which nobody else changes until the transaction ends. Fails if they or other rows are locked for long.
 pub(crate) async fn lock_counts(
-    tx: &Transaction<'_>,
-    tenant: TenantId,
-    client: ClientId,
+    tx: &Transaction<'_>, tenant: TenantId, client: ClientId,
 ) -> Result<Option<String>, AdminError> {
     exactly_one(tx, LIMIT_WAIT, &[]).await?;
     one(tx, LOCK_COUNTS, &[&tenant.0, &client.0], |row| Ok(row.try_get(0)?)).await
@@ -147,10 +138,7 @@ pub(crate) async fn lock_counts(
 
 /// Replaces the counts of a receipt, and adds ids.
 pub(crate) async fn extend(
-    tx: &Transaction<'_>,
-    (tenant, client): (TenantId, ClientId),
-    removed: &str,
-    record_ids: &[Uuid],
+    tx: &Transaction<'_>, (tenant, client): (TenantId, ClientId), removed: &str, record_ids: &[Uuid],
 ) -> Result<(), AdminError> {
     execute(tx, EXTEND, &[&tenant.0, &client.0, &removed, &record_ids]).await?;
     Ok(())

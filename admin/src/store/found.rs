@@ -145,30 +145,20 @@ pub(crate) async fn applied(client: &Client, tenants: &[Uuid], event: &str) -> R
 
 /// The events of a request that were applied in a range of time.
 pub(crate) async fn applied_of_request(
-    client: &Client,
-    tenants: &[Uuid],
-    times: &Range<DateTime<Utc>>,
-    request: Uuid,
+    client: &Client, tenants: &[Uuid], times: &Range<DateTime<Utc>>, request: Uuid,
 ) -> Result<Vec<AppliedEvent>> {
     let parameters: super::Parameters<'_> = &[&tenants, &times.start, &times.end, &request];
     all(client, APPLIED_OF_REQUEST, parameters, applied_event).await
 }
 
 /// The events of requests that a caller has sent with this trace id.
-pub(crate) async fn applied_of_trace(
-    client: &Client,
-    tenants: &[Uuid],
-    trace: Uuid,
-) -> Result<Vec<AppliedEvent>> {
+pub(crate) async fn applied_of_trace(client: &Client, tenants: &[Uuid], trace: Uuid) -> Result<Vec<AppliedEvent>> {
     all(client, APPLIED_OF_TRACE, &[&tenants, &trace], applied_event).await
 }
 
 /// The newest events of a client, of one of its leads if one is given.
 pub(crate) async fn applied_of_client(
-    client: &Client,
-    tenant: TenantId,
-    of: Uuid,
-    lead: Option<Uuid>,
+    client: &Client, tenant: TenantId, of: Uuid, lead: Option<Uuid>,
 ) -> Result<Vec<AppliedEvent>> {
     all(client, APPLIED_OF_CLIENT, &[&tenant.0, &of, &lead], applied_event).await
 }
@@ -179,11 +169,7 @@ pub(crate) async fn outbound(client: &Client, tenants: &[Uuid], event: Uuid) -> 
 }
 
 /// The outbound events of a range of ids that an event may have caused.
-pub(crate) async fn caused(
-    client: &Client,
-    cause: &AppliedEvent,
-    ids: &Range<Uuid>,
-) -> Result<Vec<OutboundEvent>> {
+pub(crate) async fn caused(client: &Client, cause: &AppliedEvent, ids: &Range<Uuid>) -> Result<Vec<OutboundEvent>> {
     let lead = cause.lead.map(|lead| lead.to_string());
     let parameters: super::Parameters<'_> = &[&cause.tenant.0, &ids.start, &ids.end, &cause.request, &lead];
     all(client, CAUSED, parameters, outbound_event).await
@@ -193,11 +179,7 @@ pub(crate) async fn lead(client: &Client, tenants: &[Uuid], id: Uuid) -> Result<
     Ok(all(client, LEAD, &[&tenants, &id], found_lead).await?.into_iter().next())
 }
 
-pub(crate) async fn leads_by_number(
-    client: &Client,
-    tenants: &[Uuid],
-    number: &str,
-) -> Result<Vec<FoundLead>> {
+pub(crate) async fn leads_by_number(client: &Client, tenants: &[Uuid], number: &str) -> Result<Vec<FoundLead>> {
     all(client, LEAD_BY_NUMBER, &[&tenants, &number], found_lead).await
 }
 
@@ -206,20 +188,12 @@ pub(crate) async fn client(client: &Client, tenants: &[Uuid], id: Uuid) -> Resul
 }
 
 /// The clients with this email, in lower case.
-pub(crate) async fn clients_by_email(
-    client: &Client,
-    tenants: &[Uuid],
-    email: &str,
-) -> Result<Vec<FoundClient>> {
+pub(crate) async fn clients_by_email(client: &Client, tenants: &[Uuid], email: &str) -> Result<Vec<FoundClient>> {
     all(client, CLIENT_BY_EMAIL, &[&tenants, &email], found_client).await
 }
 
 /// The bookings with this reference.
-pub(crate) async fn bookings(
-    client: &Client,
-    tenants: &[Uuid],
-    reference: &str,
-) -> Result<Vec<FoundBooking>> {
+pub(crate) async fn bookings(client: &Client, tenants: &[Uuid], reference: &str) -> Result<Vec<FoundBooking>> {
     let read = |row: &Row| {
         Ok(read_row!(row => FoundBooking {
             tenant = "tenant_id" as TenantId, lead = "lead_id", client = "client_id", created_at,

@@ -85,20 +85,14 @@ type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 
 /// All rows of `statement`, in its order.
 async fn all<T>(
-    on: &impl GenericClient,
-    statement: Sql,
-    parameters: Parameters<'_>,
-    read: impl Fn(&Row) -> Result<T>,
+    on: &impl GenericClient, statement: Sql, parameters: Parameters<'_>, read: impl Fn(&Row) -> Result<T>,
 ) -> Result<Vec<T>> {
     on.query(statement.as_str(), parameters).await?.iter().map(read).collect()
 }
 
 /// The row that `statement` finds or changes, if there is one.
 async fn one<T>(
-    on: &impl GenericClient,
-    statement: Sql,
-    parameters: Parameters<'_>,
-    read: impl Fn(&Row) -> Result<T>,
+    on: &impl GenericClient, statement: Sql, parameters: Parameters<'_>, read: impl Fn(&Row) -> Result<T>,
 ) -> Result<Option<T>> {
     on.query_opt(statement.as_str(), parameters).await?.as_ref().map(read).transpose()
 }
@@ -121,11 +115,7 @@ async fn exists(on: &impl GenericClient, statement: Sql, parameters: Parameters<
 /// At most `limit` rows of `statement`, which orders them newest first and has one more parameter than is given here, its
 /// limit.
 async fn newest<T>(
-    on: &impl GenericClient,
-    statement: Sql,
-    parameters: Parameters<'_>,
-    limit: u32,
-    read: impl Fn(&Row) -> Result<T>,
+    on: &impl GenericClient, statement: Sql, parameters: Parameters<'_>, limit: u32, read: impl Fn(&Row) -> Result<T>,
 ) -> Result<Newest<T>> {
     // One row more than is returned tells whether rows are left out.
     let fetched = i64::from(limit) + 1;

@@ -157,16 +157,10 @@ pub(crate) struct FoundPerson {
     pub(crate) created_at: DateTime<Utc>,
 }
 
-pub(crate) async fn find(
-    on: &impl GenericClient,
-    tenant: TenantId,
-    id: ClientId,
-) -> Result<Option<FoundPerson>> {
+pub(crate) async fn find(on: &impl GenericClient, tenant: TenantId, id: ClientId) -> Result<Option<FoundPerson>> {
     let read = |row: &Row| {
         let column = |name, identity: fn(String) -> PersonIdentity<String>| {
-            Ok::<_, AdminError>(
-                row.try_get::<_, Option<String>>(name)?.map(identity).map(OwnIdentity::current),
-            )
+            Ok::<_, AdminError>(row.try_get::<_, Option<String>>(name)?.map(identity).map(OwnIdentity::current))
         };
         let identities = [
             column("email_key", PersonIdentity::Email)?,
@@ -183,9 +177,7 @@ pub(crate) async fn find(
 
 /// The identities that the person had before they were changed.
 pub(crate) async fn former_identities(
-    on: &impl GenericClient,
-    tenant: TenantId,
-    id: ClientId,
+    on: &impl GenericClient, tenant: TenantId, id: ClientId,
 ) -> Result<Vec<OwnIdentity>> {
     let read = |row: &Row| {
         let (kind, text): (&str, String) = (row.try_get("kind")?, row.try_get("identity")?);
@@ -203,10 +195,7 @@ pub(crate) async fn former_identities(
 /// Fills in the ids of at most so many of the person's leads and of what belongs to them, and the entries of timelines that were
 /// written since `from`.
 pub(crate) async fn find_records(
-    on: &impl GenericClient,
-    person: &mut Person,
-    from: DateTime<Utc>,
-    max_leads: usize,
+    on: &impl GenericClient, person: &mut Person, from: DateTime<Utc>, max_leads: usize,
 ) -> Result<()> {
     let (tenant, client) = (person.tenant.0, person.client.0);
     let max_leads = i64::try_from(max_leads).unwrap_or(i64::MAX);
@@ -221,8 +210,7 @@ pub(crate) async fn find_records(
 
 async fn find_account_entries(on: &impl GenericClient, person: &mut Person, first: Uuid) -> Result<()> {
     let tenant = person.tenant.0;
-    let domains: Vec<&str> =
-        person.emails().filter_map(|(email, _)| Some(email.rsplit_once('@')?.1)).collect();
+    let domains: Vec<&str> = person.emails().filter_map(|(email, _)| Some(email.rsplit_once('@')?.1)).collect();
     let by_domain = ids(on, ACCOUNTS, &[&tenant, &domains]).await?;
     person.accounts.extend(by_domain);
     person.accounts.sort_unstable();
@@ -240,11 +228,7 @@ async fn find_account_entries(on: &impl GenericClient, person: &mut Person, firs
 }
 
 /// Adds what was written since `from` and is not found by an id of the person: reads all rows of the tenant since then.
-pub(crate) async fn find_since(
-    on: &impl GenericClient,
-    person: &mut Person,
-    from: DateTime<Utc>,
-) -> Result<()> {
+pub(crate) async fn find_since(on: &impl GenericClient, person: &mut Person, from: DateTime<Utc>) -> Result<()> {
     let (tenant, client, first) = (person.tenant.0, person.client.0.to_string(), first_id(from));
     person.outbox.extend(ids(on, OUTBOX, &[&tenant, &first, &client]).await?);
     find_notifications(on, person, from).await?;
@@ -255,9 +239,7 @@ pub(crate) async fn find_since(
 
 /// Adds the notifications about the person's leads that were written since `from`.
 pub(crate) async fn find_notifications(
-    on: &impl GenericClient,
-    person: &mut Person,
-    from: DateTime<Utc>,
+    on: &impl GenericClient, person: &mut Person, from: DateTime<Utc>,
 ) -> Result<()> {
     let parameters: Parameters<'_> = &[&person.tenant.0, &first_id(from), &person.leads];
     person.notifications.extend(ids(on, NOTIFICATIONS, parameters).await?);

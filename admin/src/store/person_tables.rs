@@ -105,7 +105,11 @@ pub(crate) const TABLES: &[PersonTable] = &[
     PersonTable {
         list: "accountTimeline",
         keys: PersonKeys::AccountEntries,
-        rows: select!("account_timeline", "timeline", "p.tenant_id = $1 AND p.client_id = ANY($2) AND p.entry_id = ANY($3)"),
+        rows: select!(
+            "account_timeline",
+            "timeline",
+            "p.tenant_id = $1 AND p.client_id = ANY($2) AND p.entry_id = ANY($3)"
+        ),
         erase: Some(Sql::registered(
             "-- account_timeline.erase
     DELETE FROM timeline p WHERE p.tenant_id = $1 AND p.client_id = ANY($2) AND p.entry_id = ANY($3)",
@@ -167,9 +171,7 @@ pub(super) const STATEMENTS: &[Sql] = &{
 
 /// The rows of a person in a table, as JSON.
 pub(crate) async fn rows(
-    on: &impl GenericClient,
-    table: &PersonTable,
-    parameters: Parameters<'_>,
+    on: &impl GenericClient, table: &PersonTable, parameters: Parameters<'_>,
 ) -> Result<Vec<Box<RawValue>>> {
     let read = |row: &tokio_postgres::Row| {
         let parsed = RawValue::from_string(row.try_get(0)?);
@@ -179,11 +181,7 @@ pub(crate) async fn rows(
 }
 
 /// Deletes the rows of a person in a table, and returns their number.
-pub(crate) async fn erase(
-    tx: &Transaction<'_>,
-    table: &PersonTable,
-    parameters: Parameters<'_>,
-) -> Result<u64> {
+pub(crate) async fn erase(tx: &Transaction<'_>, table: &PersonTable, parameters: Parameters<'_>) -> Result<u64> {
     match table.erase {
         Some(statement) => execute(tx, statement, parameters).await,
         None => Ok(0),

@@ -68,16 +68,11 @@ common::statements! {
 
 /// The health of receivers, by attempts since a time on at most `most` deliveries with ids from the given one on.
 pub(crate) async fn load(
-    client: &Client,
-    tenant: TenantId,
-    subscriptions: &[Uuid],
-    (first_id, since): (Uuid, DateTime<Utc>),
-    most: i64,
+    client: &Client, tenant: TenantId, subscriptions: &[Uuid], (first_id, since): (Uuid, DateTime<Utc>), most: i64,
 ) -> Result<HashMap<Uuid, ReceiverHealth>> {
     let parameters: super::Parameters<'_> = &[&tenant.0, &subscriptions, &first_id, &since, &most];
     let read = |row: &Row| {
-        let (at, why): (Option<DateTime<Utc>>, Option<String>) =
-            (row.try_get("failed_at")?, row.try_get("failure")?);
+        let (at, why): (Option<DateTime<Utc>>, Option<String>) = (row.try_get("failed_at")?, row.try_get("failure")?);
         let health = read_row!(row => ReceiverHealth {
             attempts, succeeded, median_ms, slow_ms, last_failure: at.zip(why)
         });
@@ -88,11 +83,7 @@ pub(crate) async fn load(
 
 /// The attempts of one receiver by hour since 1970: how many succeeded, and how many there were. Parameters are those of [`load`].
 pub(crate) async fn hours(
-    client: &Client,
-    tenant: TenantId,
-    subscription: Uuid,
-    (first_id, since): (Uuid, DateTime<Utc>),
-    most: i64,
+    client: &Client, tenant: TenantId, subscription: Uuid, (first_id, since): (Uuid, DateTime<Utc>), most: i64,
 ) -> Result<HashMap<i64, (i64, i64)>> {
     let subscriptions = [subscription];
     let parameters: super::Parameters<'_> = &[&tenant.0, &subscriptions.as_slice(), &first_id, &since, &most];

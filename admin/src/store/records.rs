@@ -120,33 +120,21 @@ pub(crate) async fn is_known_lead(client: &Client, tenant: TenantId, lead: LeadI
 }
 
 pub(crate) async fn pipeline(
-    client: &Client,
-    tenant: TenantId,
-    filter: &PipelineFilter,
-    limit: u32,
+    client: &Client, tenant: TenantId, filter: &PipelineFilter, limit: u32,
 ) -> Result<Newest<PipelineLead>> {
     let stage = filter.stage.map(Stage::as_str);
     newest(client, PIPELINE, &[&tenant.0, &stage, &filter.campaign], limit, pipeline_lead).await
 }
 
-pub(crate) async fn shown_lead(
-    client: &Client,
-    tenant: TenantId,
-    lead: LeadId,
-) -> Result<Option<PipelineLead>> {
+pub(crate) async fn shown_lead(client: &Client, tenant: TenantId, lead: LeadId) -> Result<Option<PipelineLead>> {
     one(client, SHOWN_LEAD, &[&tenant.0, &lead.0], pipeline_lead).await
 }
 
 /// The newest leads of a client.
 pub(crate) async fn leads_of_client(
-    client: &Client,
-    tenant: TenantId,
-    id: ClientId,
-    limit: u32,
+    client: &Client, tenant: TenantId, id: ClientId, limit: u32,
 ) -> Result<Newest<ClientLead>> {
-    let read = |row: &Row| {
-        Ok(read_row!(row => ClientLead { id = "lead_id" as LeadId, enquiry_number, title, stage }))
-    };
+    let read = |row: &Row| Ok(read_row!(row => ClientLead { id = "lead_id" as LeadId, enquiry_number, title, stage }));
     newest(client, OF_CLIENT, &[&tenant.0, &id.0], limit, read).await
 }
 
@@ -190,11 +178,7 @@ pub(crate) async fn is_known_client(client: &Client, tenant: TenantId, id: Clien
 }
 
 /// A client as the settings area shows it: without the roster.
-pub(crate) async fn shown_client(
-    client: &Client,
-    tenant: TenantId,
-    id: ClientId,
-) -> Result<Option<ClientView>> {
+pub(crate) async fn shown_client(client: &Client, tenant: TenantId, id: ClientId) -> Result<Option<ClientView>> {
     let read = |row: &Row| {
         Ok(read_row!(row => ClientView {
             id = "client_id" as ClientId, name, email, phone, company, external_id, client_type,
@@ -205,11 +189,7 @@ pub(crate) async fn shown_client(
 }
 
 pub(crate) async fn create_company_account(
-    tx: &Transaction<'_>,
-    tenant: TenantId,
-    id: ClientId,
-    name: &Name,
-    domain: &CompanyDomain,
+    tx: &Transaction<'_>, tenant: TenantId, id: ClientId, name: &Name, domain: &CompanyDomain,
 ) -> Result<()> {
     let (name, domain) = (name.as_str(), domain.as_str());
     execute(tx, CREATE_COMPANY, &[&tenant.0, &id.0, &name, &domain, &clock::database_now()]).await?;

@@ -71,11 +71,7 @@ common::statements! {
 
 /// Those of a tenant, or of one of its keys, before the one with an id.
 pub(crate) async fn before(
-    client: &Client,
-    tenant: TenantId,
-    key: Option<&str>,
-    before: Uuid,
-    limit: u32,
+    client: &Client, tenant: TenantId, key: Option<&str>, before: Uuid, limit: u32,
 ) -> Result<Newest<RefusedRequest>> {
     match key {
         Some(key) => newest(client, OF_KEY, &[&key, &before, &tenant.0], limit, refused).await,

@@ -176,11 +176,7 @@ pub(crate) struct CountedPage {
 }
 
 /// Stores a job. `None` if the tenant has `most` that have not ended.
-pub(crate) async fn create(
-    tx: &Transaction<'_>,
-    new: &NewReplayJob<'_>,
-    most: i64,
-) -> Result<Option<ReplayJob>> {
+pub(crate) async fn create(tx: &Transaction<'_>, new: &NewReplayJob<'_>, most: i64) -> Result<Option<ReplayJob>> {
     let NewReplayJob { id, tenant, states, event_type, subscription, ids, per_second, matched } = new;
     let (states, now) = (names(states), common::clock::database_now());
     let parameters: super::Parameters<'_> = &[
@@ -219,11 +215,7 @@ pub(crate) async fn stop(tx: &Transaction<'_>, tenant: TenantId, id: Uuid) -> Re
 }
 
 /// Counts the next page of deliveries with ids after `ids.start` and before `ids.end`.
-pub(crate) async fn count_page(
-    client: &Client,
-    counted: Counted<'_>,
-    ids: &Range<Uuid>,
-) -> Result<CountedPage> {
+pub(crate) async fn count_page(client: &Client, counted: Counted<'_>, ids: &Range<Uuid>) -> Result<CountedPage> {
     let Counted { tenant, subscriptions, states, event_type } = counted;
     let page = if states == [DeliveryState::DeadLettered] { COUNT_DEAD_PAGE } else { COUNT_PAGE };
     let states = names(states);

@@ -35,20 +35,15 @@ pub(crate) async fn create(client: &impl GenericClient, role: &str) -> Result<()
 /// Executes the statements, and lets the roles use the schema.
 pub(crate) async fn apply(client: &impl GenericClient, roles: &str, statements: &[String]) -> Result<()> {
     let schema: String = exactly_one(client, SCHEMA, &[]).await?.try_get(0)?;
-    client
-        .batch_execute(&format!("GRANT USAGE ON SCHEMA {schema} TO {roles};{}", statements.join(";")))
-        .await?;
+    client.batch_execute(&format!("GRANT USAGE ON SCHEMA {schema} TO {roles};{}", statements.join(";"))).await?;
     Ok(())
 }
 
 /// Gives the role these settings, all or none of them. Its new sessions begin with them.
 pub(crate) async fn set_settings(
-    tx: &Transaction<'_>,
-    role: Option<&str>,
-    settings: &[(&'static str, String)],
+    tx: &Transaction<'_>, role: Option<&str>, settings: &[(&'static str, String)],
 ) -> Result<()> {
-    let (names, values): (Vec<&str>, Vec<&str>) =
-        settings.iter().map(|(name, value)| (*name, value.as_str())).unzip();
+    let (names, values): (Vec<&str>, Vec<&str>) = settings.iter().map(|(name, value)| (*name, value.as_str())).unzip();
     let statements = all(tx, SET, &[&role, &names, &values], |row| Ok(row.try_get::<_, String>(0)?)).await?;
     tx.batch_execute(&statements.join(";")).await?;
     Ok(())

@@ -53,11 +53,7 @@ impl<'a> Columns<'a> {
 }
 
 /// Runs a statement that returns the number of changed values of each row, and returns their sum.
-pub(super) async fn count_rewrapped(
-    tx: &Transaction<'_>,
-    statement: Sql,
-    parameters: Parameters<'_>,
-) -> Result<u64> {
+pub(super) async fn count_rewrapped(tx: &Transaction<'_>, statement: Sql, parameters: Parameters<'_>) -> Result<u64> {
     let changed = all(tx, statement, parameters, |row| Ok(row.try_get::<_, i32>(0)?)).await?;
     Ok(changed.into_iter().map(|count| u64::try_from(count).unwrap_or(0)).sum())
 }

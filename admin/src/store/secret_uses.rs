@@ -54,8 +54,7 @@ mod tests {
     fn a_secret_is_safe_to_revoke_after_seven_days_without_use() {
         let now = DateTime::from_timestamp(1_767_225_600, 0).unwrap();
         let days = |count| now - TimeDelta::days(count);
-        let is_safe =
-            |last_used_at, usable_since| UseRow { last_used_at, usable_since }.is_safe_to_revoke(now);
+        let is_safe = |last_used_at, usable_since| UseRow { last_used_at, usable_since }.is_safe_to_revoke(now);
         assert!(is_safe(Some(days(7)), days(30)));
         assert!(!is_safe(Some(days(6)), days(30)));
         assert!(is_safe(None, days(7)));

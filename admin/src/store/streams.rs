@@ -118,10 +118,7 @@ common::statements! {
 }
 
 pub(crate) async fn timeline(
-    client: &Client,
-    tenant: TenantId,
-    id: ClientId,
-    limit: u32,
+    client: &Client, tenant: TenantId, id: ClientId, limit: u32,
 ) -> Result<Newest<TimelineEntry>> {
     newest(client, TIMELINE, &[&tenant.0, &id.0], limit, entry).await
 }
@@ -132,12 +129,7 @@ fn entry(row: &Row) -> Result<TimelineEntry> {
     }))
 }
 
-pub(crate) async fn inbox(
-    client: &Client,
-    tenant: TenantId,
-    lead: LeadId,
-    limit: u32,
-) -> Result<Newest<InboxMessage>> {
+pub(crate) async fn inbox(client: &Client, tenant: TenantId, lead: LeadId, limit: u32) -> Result<Newest<InboxMessage>> {
     newest(client, INBOX, &[&tenant.0, &lead.0], limit, message).await
 }
 
@@ -145,12 +137,7 @@ fn message(row: &Row) -> Result<InboxMessage> {
     Ok(read_row!(row => InboxMessage { at, kind, text, changes: raw_json(row.try_get("changes")?)? }))
 }
 
-pub(crate) async fn invoices(
-    client: &Client,
-    tenant: TenantId,
-    lead: LeadId,
-    limit: u32,
-) -> Result<Newest<Invoice>> {
+pub(crate) async fn invoices(client: &Client, tenant: TenantId, lead: LeadId, limit: u32) -> Result<Newest<Invoice>> {
     newest(client, INVOICES, &[&tenant.0, &lead.0], limit, invoice).await
 }
 
@@ -164,10 +151,7 @@ fn invoice(row: &Row) -> Result<Invoice> {
 }
 
 pub(crate) async fn discoveries(
-    client: &Client,
-    tenant: TenantId,
-    id: ClientId,
-    limit: u32,
+    client: &Client, tenant: TenantId, id: ClientId, limit: u32,
 ) -> Result<Newest<Discovery>> {
     newest(client, DISCOVERIES, &[&tenant.0, &id.0], limit, discovery).await
 }
@@ -181,11 +165,7 @@ fn discovery(row: &Row) -> Result<Discovery> {
     })
 }
 
-pub(crate) async fn notifications(
-    client: &Client,
-    tenant: TenantId,
-    limit: u32,
-) -> Result<Newest<Notification>> {
+pub(crate) async fn notifications(client: &Client, tenant: TenantId, limit: u32) -> Result<Newest<Notification>> {
     newest(client, NOTIFICATIONS, &[&tenant.0], limit, notification).await
 }
 

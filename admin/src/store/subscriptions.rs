@@ -160,10 +160,7 @@ pub(crate) async fn create(tx: &Transaction<'_>, row: &SubscriptionRow<'_>, boun
 
 /// The newest subscriptions of a tenant, those before an id.
 pub(crate) async fn list(
-    client: &Client,
-    tenant: TenantId,
-    before: Option<Uuid>,
-    limit: u32,
+    client: &Client, tenant: TenantId, before: Option<Uuid>, limit: u32,
 ) -> Result<Newest<Subscription>> {
     newest(client, LIST, &[&tenant.0, &before.unwrap_or(Uuid::max())], limit, subscription).await
 }
@@ -183,28 +180,21 @@ pub(crate) async fn resume(tx: &Transaction<'_>, id: Uuid) -> Result<Option<(Ten
 
 /// Marks a subscription as removed; `None` if it is removed already or does not exist.
 pub(crate) async fn remove(
-    tx: &Transaction<'_>,
-    id: Uuid,
-    now: DateTime<Utc>,
+    tx: &Transaction<'_>, id: Uuid, now: DateTime<Utc>,
 ) -> Result<Option<(TenantId, Subscription)>> {
     one(tx, REMOVE, &[&id, &now], tenant_and_subscription).await
 }
 
 /// Replaces the event types; `None` stands for all.
 pub(crate) async fn set_events(
-    tx: &Transaction<'_>,
-    id: Uuid,
-    events: Option<&[&str]>,
+    tx: &Transaction<'_>, id: Uuid, events: Option<&[&str]>,
 ) -> Result<Option<(TenantId, Subscription)>> {
     one(tx, SET_EVENTS, &[&id, &events, &clock::database_now()], tenant_and_subscription).await
 }
 
 /// Replaces the URL of the receiver, which is stored sealed, and without the values of its query. Returns the one before as well.
 pub(crate) async fn set_url(
-    tx: &Transaction<'_>,
-    id: Uuid,
-    url: &str,
-    sealed: &[u8],
+    tx: &Transaction<'_>, id: Uuid, url: &str, sealed: &[u8],
 ) -> Result<Option<(TenantId, Subscription, String)>> {
     let read = |row: &Row| Ok((TenantId(row.try_get("tenant_id")?), subscription(row)?, row.try_get("was")?));
     one(tx, SET_URL, &[&id, &displayable(url), &sealed], read).await
@@ -239,11 +229,7 @@ pub(crate) async fn tenant(on: &impl GenericClient, id: Uuid) -> Result<Option<T
 /// Replaces the secret, and keeps the old one until `until`. `false` if the subscription was removed meanwhile, or if an overlap runs
 /// that must not be replaced.
 pub(crate) async fn rotate_secret(
-    tx: &Transaction<'_>,
-    id: Uuid,
-    sealed: &[u8],
-    (until, replace): (Option<DateTime<Utc>>, bool),
-    now: DateTime<Utc>,
+    tx: &Transaction<'_>, id: Uuid, sealed: &[u8], (until, replace): (Option<DateTime<Utc>>, bool), now: DateTime<Utc>,
 ) -> Result<bool> {
     Ok(execute(tx, ROTATE_SECRET, &[&id, &sealed, &until, &now, &replace]).await? > 0)
 }
@@ -255,9 +241,7 @@ pub(crate) async fn overlap(tx: &Transaction<'_>, id: Uuid) -> Result<Option<Dat
 
 /// The next subscriptions after `after`, removed ones included, of which a value is not sealed under the master key of `header`.
 pub(crate) async fn page_to_rewrap(
-    client: &Client,
-    (tenant, id): (TenantId, Uuid),
-    header: &[u8],
+    client: &Client, (tenant, id): (TenantId, Uuid), header: &[u8],
 ) -> Result<Vec<SealedRow>> {
     let read = |row: &Row| {
         let (tenant, id): (_, Uuid) = (TenantId(row.try_get("tenant_id")?), row.try_get("subscription_id")?);

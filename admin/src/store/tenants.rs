@@ -140,8 +140,7 @@ pub(crate) async fn create(tx: &Transaction<'_>, id: TenantId, new: &NewTenant) 
 pub(crate) async fn set(tx: &Transaction<'_>, slug: &str, changes: &TenantChanges) -> Result<Option<Tenant>> {
     let TenantChanges { discovery, monthly_quota, reads_per_second, attention_email } = changes;
     let quota = monthly_quota.and_then(MonthlyQuota::limit);
-    let (has_email, email) =
-        (attention_email.is_some(), attention_email.as_ref().and_then(AttentionEmail::address));
+    let (has_email, email) = (attention_email.is_some(), attention_email.as_ref().and_then(AttentionEmail::address));
     let parameters: super::Parameters<'_> =
         &[&slug, discovery, &monthly_quota.is_some(), &quota, reads_per_second, &has_email, &email];
     one(tx, SET, parameters, tenant).await
@@ -168,31 +167,20 @@ fn tenant(row: &Row) -> Result<Tenant> {
 
 /// Adds or changes a member; `None` if the tenant has as many others as `bound` allows.
 pub(crate) async fn add_member(
-    tx: &Transaction<'_>,
-    tenant: TenantId,
-    email: &MemberEmail,
-    name: &Name,
-    bound: Bound,
+    tx: &Transaction<'_>, tenant: TenantId, email: &MemberEmail, name: &Name, bound: Bound,
 ) -> Result<Option<Member>> {
     let (now, most) = (clock::database_now(), i64::from(bound.most));
     one(tx, ADD_MEMBER, &[&tenant.0, &email.as_str(), &name.as_str(), &now, &most], member).await
 }
 
 pub(crate) async fn remove_member(
-    tx: &Transaction<'_>,
-    tenant: TenantId,
-    email: &MemberEmail,
+    tx: &Transaction<'_>, tenant: TenantId, email: &MemberEmail,
 ) -> Result<Option<Member>> {
     one(tx, REMOVE_MEMBER, &[&tenant.0, &email.as_str()], member).await
 }
 
 /// The first members of a tenant after an email.
-pub(crate) async fn list_members(
-    client: &Client,
-    tenant: TenantId,
-    after: &str,
-    limit: u32,
-) -> Result<Vec<Member>> {
+pub(crate) async fn list_members(client: &Client, tenant: TenantId, after: &str, limit: u32) -> Result<Vec<Member>> {
     all(client, LIST_MEMBERS, &[&tenant.0, &after, &i64::from(limit)], member).await
 }
 

@@ -64,11 +64,7 @@ pub(crate) async fn of_month(client: &Client, tenant: &str, month: NaiveDate) ->
 }
 
 /// The writes of each month from `first` on that has any.
-pub(crate) async fn since(
-    client: &Client,
-    tenant: TenantId,
-    first: NaiveDate,
-) -> Result<Vec<(NaiveDate, i64)>> {
+pub(crate) async fn since(client: &Client, tenant: TenantId, first: NaiveDate) -> Result<Vec<(NaiveDate, i64)>> {
     all(client, SINCE, &[&tenant.0, &first], |row| Ok((row.try_get("month")?, row.try_get("writes")?))).await
 }
 

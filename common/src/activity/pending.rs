@@ -113,8 +113,7 @@ impl QueueNotes {
         self.last = self.last.or(older.last);
         self.max_ready = self.max_ready.max(older.max_ready);
         self.empty_at = self.empty_at.max(older.empty_at);
-        self.newest_handled_published_at =
-            self.newest_handled_published_at.max(older.newest_handled_published_at);
+        self.newest_handled_published_at = self.newest_handled_published_at.max(older.newest_handled_published_at);
     }
 }
 
@@ -274,10 +273,8 @@ mod tests {
 
     #[test]
     fn a_cause_keeps_its_last_error_when_a_write_failed() {
-        let (mut notes, key) =
-            (PendingActivity::new(), (TenantId(Uuid::nil()), Cause::Receiver(Uuid::nil())));
-        let failed =
-            |error: &str| CauseCounts { failed: 1, succeeded: 0, last_error: Some(error.to_owned()) };
+        let (mut notes, key) = (PendingActivity::new(), (TenantId(Uuid::nil()), Cause::Receiver(Uuid::nil())));
+        let failed = |error: &str| CauseCounts { failed: 1, succeeded: 0, last_error: Some(error.to_owned()) };
         notes.count_cause(key.clone(), failed("older"), true);
         let due = notes.take_due();
         assert!(!due.is_empty() && notes.take_due().is_empty());

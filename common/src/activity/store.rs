@@ -100,8 +100,7 @@ pub(super) async fn write(client: &Client, due: &mut DueNotes, now: DateTime<Utc
     while due.tenants.len() > CHUNK {
         let chunk: Vec<(TenantId, ActivityCounts)> =
             due.tenants.iter().take(CHUNK).map(|(tenant, counts)| (*tenant, *counts)).collect();
-        let rows: Vec<(Uuid, ActivityCounts)> =
-            chunk.iter().map(|(tenant, counts)| (tenant.0, *counts)).collect();
+        let rows: Vec<(Uuid, ActivityCounts)> = chunk.iter().map(|(tenant, counts)| (tenant.0, *counts)).collect();
         write_counts(client, &rows, now).await?;
         for (tenant, _) in chunk {
             due.tenants.remove(&tenant);
@@ -126,11 +125,7 @@ pub(super) async fn write(client: &Client, due: &mut DueNotes, now: DateTime<Utc
     Ok(())
 }
 
-async fn write_counts(
-    client: &Client,
-    rows: &[(Uuid, ActivityCounts)],
-    now: DateTime<Utc>,
-) -> Result<(), TxError> {
+async fn write_counts(client: &Client, rows: &[(Uuid, ActivityCounts)], now: DateTime<Utc>) -> Result<(), TxError> {
     let counts = |count: fn(&ActivityCounts) -> u64| column(rows, |(_, counts)| number(count(counts)));
     let tenants = column(rows, |(tenant, _)| *tenant);
     let (accepted, refused) = (counts(|counts| counts.accepted), counts(|counts| counts.refused));
@@ -138,21 +133,15 @@ async fn write_counts(
     let (delivered, undelivered) = (counts(|counts| counts.delivered), counts(|counts| counts.undelivered));
     let statement = client.prepare_cached(ADD.as_str()).await?;
     client
-        .execute(
-            &statement,
-            &[&now, &tenants, &accepted, &refused, &applied, &failed, &delivered, &undelivered],
-        )
+        .execute(&statement, &[&now, &tenants, &accepted, &refused, &applied, &failed, &delivered, &undelivered])
         .await?;
     Ok(())
 }
 
 async fn write_causes(
-    client: &Client,
-    causes: &BTreeMap<(TenantId, Cause), CauseCounts>,
-    now: DateTime<Utc>,
+    client: &Client, causes: &BTreeMap<(TenantId, Cause), CauseCounts>, now: DateTime<Utc>,
 ) -> Result<(), TxError> {
-    let rows: Vec<_> =
-        causes.iter().map(|((tenant, cause), counts)| (tenant.0, cause.to_string(), counts)).collect();
+    let rows: Vec<_> = causes.iter().map(|((tenant, cause), counts)| (tenant.0, cause.to_string(), counts)).collect();
     let tenants = column(&rows, |(tenant, ..)| *tenant);
     let names = column(&rows, |(_, cause, _)| cause.as_str());
     let failed = column(&rows, |(.., counts)| number(counts.failed));
@@ -163,11 +152,7 @@ async fn write_causes(
     Ok(())
 }
 
-async fn write_queues(
-    client: &Client,
-    queues: &[(Queue, QueueNotes)],
-    now: DateTime<Utc>,
-) -> Result<(), TxError> {
+async fn write_queues(client: &Client, queues: &[(Queue, QueueNotes)], now: DateTime<Utc>) -> Result<(), TxError> {
     // Only queues that were looked at are written.
     let looks: Vec<_> =
         queues.iter().filter_map(|(queue, notes)| notes.last.map(|look| (*queue, *notes, look))).collect();
@@ -180,9 +165,7 @@ async fn write_queues(
     let empty_at = column(&looks, |(_, notes, _)| notes.empty_at);
     let taken_of = column(&looks, |(_, notes, _)| notes.newest_handled_published_at);
     let statement = client.prepare_cached(QUEUES.as_str()).await?;
-    client
-        .execute(&statement, &[&now, &names, &most, &at, &ready, &consumers, &dead, &empty_at, &taken_of])
-        .await?;
+    client.execute(&statement, &[&now, &names, &most, &at, &ready, &consumers, &dead, &empty_at, &taken_of]).await?;
     Ok(())
 }
 

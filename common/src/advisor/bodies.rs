@@ -56,10 +56,7 @@ crate::record::optional_fields! {
 }
 
 impl Deserr<Faults> for OpenLead {
-    fn deserialize_from_value<V: IntoValue>(
-        value: Value<V>,
-        at: ValuePointerRef<'_>,
-    ) -> Result<Self, Faults> {
+    fn deserialize_from_value<V: IntoValue>(value: Value<V>, at: ValuePointerRef<'_>) -> Result<Self, Faults> {
         let fields = OpenLeadFields::deserialize_from_value(value, at)?;
         let name = fields.name.into_string();
         let who = match (fields.client.into_option(), fields.email.into_option()) {
@@ -143,10 +140,7 @@ struct BookingConfirmFields {
 }
 
 impl Deserr<Faults> for BookingConfirm {
-    fn deserialize_from_value<V: IntoValue>(
-        value: Value<V>,
-        at: ValuePointerRef<'_>,
-    ) -> Result<Self, Faults> {
+    fn deserialize_from_value<V: IntoValue>(value: Value<V>, at: ValuePointerRef<'_>) -> Result<Self, Faults> {
         let fields = BookingConfirmFields::deserialize_from_value(value, at)?;
         // As for a budget, an amount and its currency are only meaningful together (D22).
         let price = match (fields.amount.into_option(), fields.currency.into_option()) {
@@ -187,10 +181,7 @@ impl Amount {
 }
 
 impl Deserr<Faults> for Amount {
-    fn deserialize_from_value<V: IntoValue>(
-        value: Value<V>,
-        at: ValuePointerRef<'_>,
-    ) -> Result<Self, Faults> {
+    fn deserialize_from_value<V: IntoValue>(value: Value<V>, at: ValuePointerRef<'_>) -> Result<Self, Faults> {
         let digits = match (number_text(&value), value) {
             (Some(number), _) => number,
             (None, Value::String(text)) if is_decimal(&text) => text,
@@ -229,10 +220,7 @@ impl Link {
 }
 
 impl Deserr<Faults> for Link {
-    fn deserialize_from_value<V: IntoValue>(
-        value: Value<V>,
-        at: ValuePointerRef<'_>,
-    ) -> Result<Self, Faults> {
+    fn deserialize_from_value<V: IntoValue>(value: Value<V>, at: ValuePointerRef<'_>) -> Result<Self, Faults> {
         from_string(value, at, Self::parse)
     }
 }
@@ -252,15 +240,8 @@ mod tests {
             assert_eq!(Link::parse(link).map(|link| link.0), Ok(link.trim().to_owned()));
         }
         for text in [
-            "",
-            "proposals.example/p/1",
-            "javascript:alert(1)",
-            "ftp://proposals.example/p",
-            "https://",
-            "https://#p",
-            "https://user@proposals.example/",
-            "https://proposals.example/a b",
-            "https://proposals.example/#<b>",
+            "", "proposals.example/p/1", "javascript:alert(1)", "ftp://proposals.example/p", "https://", "https://#p",
+            "https://user@proposals.example/", "https://proposals.example/a b", "https://proposals.example/#<b>",
             "https://proposals.example/#a#b",
         ] {
             assert!(Link::parse(text).is_err(), "{text}");

@@ -8,8 +8,8 @@ mod bodies;
 mod name;
 
 pub use bodies::{
-    Amount, Assign, BookingCancel, BookingConfirm, LeadClient, LeadOnly, Link, OpenLead, ProposalSend,
-    RecordId, StageChange,
+    Amount, Assign, BookingCancel, BookingConfirm, LeadClient, LeadOnly, Link, OpenLead, ProposalSend, RecordId,
+    StageChange,
 };
 pub use name::ActionName;
 
@@ -117,11 +117,7 @@ impl Action {
         }
     }
 
-    fn from_fields<V: IntoValue>(
-        name: ActionName,
-        fields: Value<V>,
-        at: ValuePointerRef<'_>,
-    ) -> Result<Self, Faults> {
+    fn from_fields<V: IntoValue>(name: ActionName, fields: Value<V>, at: ValuePointerRef<'_>) -> Result<Self, Faults> {
         Ok(match name {
             ActionName::OpenLead => Self::OpenLead(Box::new(OpenLead::deserialize_from_value(fields, at)?)),
             ActionName::Assign => Self::Assign(Assign::deserialize_from_value(fields, at)?),
@@ -130,15 +126,9 @@ impl Action {
             ActionName::Travelled => Self::Travelled(LeadOnly::deserialize_from_value(fields, at)?),
             ActionName::ProposalSend => Self::ProposalSend(ProposalSend::deserialize_from_value(fields, at)?),
             ActionName::ProposalView => Self::ProposalView(LeadOnly::deserialize_from_value(fields, at)?),
-            ActionName::ProposalDiscard => {
-                Self::ProposalDiscard(LeadOnly::deserialize_from_value(fields, at)?)
-            }
-            ActionName::BookingConfirm => {
-                Self::BookingConfirm(BookingConfirm::deserialize_from_value(fields, at)?)
-            }
-            ActionName::BookingCancel => {
-                Self::BookingCancel(BookingCancel::deserialize_from_value(fields, at)?)
-            }
+            ActionName::ProposalDiscard => Self::ProposalDiscard(LeadOnly::deserialize_from_value(fields, at)?),
+            ActionName::BookingConfirm => Self::BookingConfirm(BookingConfirm::deserialize_from_value(fields, at)?),
+            ActionName::BookingCancel => Self::BookingCancel(BookingCancel::deserialize_from_value(fields, at)?),
         })
     }
 }
@@ -147,10 +137,7 @@ impl RecordBody for AdvisorAction {}
 
 /// Takes `action` and `tenant`; the remaining fields must be those of the action.
 impl Deserr<Faults> for AdvisorAction {
-    fn deserialize_from_value<V: IntoValue>(
-        value: Value<V>,
-        at: ValuePointerRef<'_>,
-    ) -> Result<Self, Faults> {
+    fn deserialize_from_value<V: IntoValue>(value: Value<V>, at: ValuePointerRef<'_>) -> Result<Self, Faults> {
         let Value::Map(mut fields) = value else {
             return Err(other_kind(value.kind(), ValueKind::Map, at));
         };

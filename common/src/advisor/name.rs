@@ -47,10 +47,7 @@ action_names! {
 }
 
 impl Deserr<Faults> for ActionName {
-    fn deserialize_from_value<V: IntoValue>(
-        value: Value<V>,
-        at: ValuePointerRef<'_>,
-    ) -> Result<Self, Faults> {
+    fn deserialize_from_value<V: IntoValue>(value: Value<V>, at: ValuePointerRef<'_>) -> Result<Self, Faults> {
         let known = |sent: &str| Self::ALL.iter().copied().find(|name| name.as_str() == sent);
         let names = || Self::ALL.iter().map(|name| name.as_str()).collect::<Vec<_>>();
         from_string(value, at, |sent| known(sent).ok_or_else(|| one_of(&names())))

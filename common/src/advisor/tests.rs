@@ -111,12 +111,7 @@ fn rejects_values_of_the_wrong_form() {
         ("proposal-send", "title", json!("x".repeat(201)), "title: must have at most 200 characters"),
         ("proposal-send", "channel", json!(""), "channel: must not be empty"),
         ("proposal-send", "url", json!("example"), "url: must begin with https://"),
-        (
-            "booking-confirm",
-            "bookingRef",
-            json!("x".repeat(101)),
-            "bookingRef: must have at most 100 characters",
-        ),
+        ("booking-confirm", "bookingRef", json!("x".repeat(101)), "bookingRef: must have at most 100 characters"),
         ("booking-confirm", "currency", json!("RS"), "currency: must be an ISO 4217 currency code"),
         ("booking-cancel", "reason", json!(" "), "reason: must not be empty"),
         ("open-lead", "email", json!("a@b.c"), "client: cannot be combined with email or name"),
@@ -133,9 +128,7 @@ fn rejects_values_of_the_wrong_form() {
 #[test]
 fn an_amount_is_a_number_or_a_string_of_digits() {
     let amount = |value: Value| match read(&with("booking-confirm", "amount", value)) {
-        Ok(AdvisorAction { action: Action::BookingConfirm(booking), .. }) => {
-            Ok(booking.price.unwrap().0.hundredths())
-        }
+        Ok(AdvisorAction { action: Action::BookingConfirm(booking), .. }) => Ok(booking.price.unwrap().0.hundredths()),
         Ok(other) => panic!("{other:?}"),
         Err(fault) => Err(fault),
     };

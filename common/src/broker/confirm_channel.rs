@@ -29,14 +29,10 @@ impl ConfirmChannel {
     /// Sends a message to the queue of that full name; the confirm follows, see [`is_in_queue`]. Mandatory: the broker returns a
     /// message for a queue that does not exist instead of dropping it.
     pub(super) async fn publish(
-        &self,
-        queue: &str,
-        body: &[u8],
-        properties: BasicProperties,
+        &self, queue: &str, body: &[u8], properties: BasicProperties,
     ) -> lapin::Result<PublisherConfirm> {
         let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
-        let mut publish =
-            pin!(self.channel.basic_publish("".into(), queue.into(), options, body, properties));
+        let mut publish = pin!(self.channel.basic_publish("".into(), queue.into(), options, body, properties));
         // Both happen when it is polled first.
         let mut is_numbered = false;
         poll_fn(|context| {

@@ -70,10 +70,7 @@ impl Broker {
     /// Begins to connect in the background, until `shutdown`; `program` is the name the broker shows. Messages and
     /// replies are signed and verified with `keys`. On each connection it declares the `queues` that the program uses.
     pub fn start(
-        settings: &BrokerSettings,
-        keys: MessageKeys,
-        program: &'static str,
-        queues: QueueUse,
+        settings: &BrokerSettings, keys: MessageKeys, program: &'static str, queues: QueueUse,
         shutdown: CancellationToken,
     ) -> Self {
         let (sender, link) = watch::channel(None);
@@ -122,8 +119,7 @@ impl Broker {
     /// Waits for a connection. `None` once the program shuts down.
     pub(super) async fn link(&self) -> Option<Arc<Link>> {
         let mut link = self.link.clone();
-        let found =
-            link.wait_for(|link| link.as_ref().is_some_and(|link| link.connection.status().connected()));
+        let found = link.wait_for(|link| link.as_ref().is_some_and(|link| link.connection.status().connected()));
         found.await.ok().and_then(|link| link.clone())
     }
 

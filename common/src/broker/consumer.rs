@@ -79,18 +79,13 @@ pub(super) trait GroupProcessor: Send {
 
     /// Processes a group; the next one is formed when it returns, and begins with the messages that this returns. Never canceled.
     /// An error says that the channel was lost.
-    fn process(
-        &mut self,
-        group: Self::Group,
-    ) -> impl Future<Output = lapin::Result<Vec<(Delivery, Message)>>> + Send;
+    fn process(&mut self, group: Self::Group) -> impl Future<Output = lapin::Result<Vec<(Delivery, Message)>>> + Send;
 }
 
 /// Consumes until `shutdown`, and again after each reconnect. Returns the open consumer, if there is one; its messages can be
 /// acknowledged until it is closed.
 pub(super) async fn run_consumer<P: GroupProcessor>(
-    settings: ConsumerSettings<'_>,
-    processor: &mut P,
-    shutdown: &CancellationToken,
+    settings: ConsumerSettings<'_>, processor: &mut P, shutdown: &CancellationToken,
 ) -> Option<OpenConsumer> {
     let queue = settings.queue;
     unacknowledged::register(queue);
@@ -168,11 +163,7 @@ impl OpenConsumer {
     }
 
     /// `Ok` at shutdown, `Err` when the channel is gone.
-    async fn run<P: GroupProcessor>(
-        &mut self,
-        processor: &mut P,
-        shutdown: &CancellationToken,
-    ) -> lapin::Result<()> {
+    async fn run<P: GroupProcessor>(&mut self, processor: &mut P, shutdown: &CancellationToken) -> lapin::Result<()> {
         while let Some(group) = self.next_group(processor, shutdown).await? {
             self.put_off = processor.process(group).await?;
         }
@@ -181,9 +172,7 @@ impl OpenConsumer {
 
     /// Waits for the next message and adds what else is waiting, within the bounds. `None` at shutdown.
     async fn next_group<P: GroupProcessor>(
-        &mut self,
-        processor: &mut P,
-        shutdown: &CancellationToken,
+        &mut self, processor: &mut P, shutdown: &CancellationToken,
     ) -> lapin::Result<Option<P::Group>> {
         if shutdown.is_cancelled() {
             return Ok(None);

@@ -125,9 +125,7 @@ impl std::fmt::Debug for Window<'_, '_> {
 impl OperatorConnection {
     /// Begins a scan of the dead letters of `queue`, of at most `most`.
     pub async fn scan_dead_letters(
-        &self,
-        queue: Queue,
-        most: Option<u32>,
+        &self, queue: Queue, most: Option<u32>,
     ) -> Result<DeadLetterScan<'_>, OperatorConnectionError> {
         let dead = self.dead_queue_name(queue);
         let depth = self.depth(&dead).await?.ok_or_else(|| OperatorConnectionError::NoQueue(dead.clone()))?;
@@ -170,8 +168,7 @@ impl<'v> DeadLetterScan<'v> {
             return Ok(None);
         }
         self.remaining -= u32::try_from(deliveries.len()).unwrap_or(self.remaining).min(self.remaining);
-        let read =
-            |delivery: &Delivery| DeadLetter::from_properties(&delivery.properties, delivery.data.len());
+        let read = |delivery: &Delivery| DeadLetter::from_properties(&delivery.properties, delivery.data.len());
         let letters = deliveries.iter().map(read).collect();
         Ok(Some(Window { scan: self, channel, deliveries, letters }))
     }
@@ -192,18 +189,13 @@ impl<'v> DeadLetterScan<'v> {
 
     /// Fetches the next `wanted` messages, or fewer when the queue is empty. Each window has its own consumer, so that the
     /// broker delivers no more than that, even after some of them are acknowledged.
-    async fn fetch(
-        &mut self,
-        channel: &Channel,
-        wanted: u16,
-    ) -> Result<Vec<Delivery>, OperatorConnectionError> {
+    async fn fetch(&mut self, channel: &Channel, wanted: u16) -> Result<Vec<Delivery>, OperatorConnectionError> {
         // The broker requeues the messages of several consumers in the order of their tags.
         let tag = format!("scan-{:06}", self.fetched.windows);
         self.fetched.windows += 1;
         in_time(channel.basic_qos(wanted, BasicQosOptions::default())).await?;
         let (queue, tag) = (self.dead.as_str().into(), tag.as_str());
-        let consumer =
-            channel.basic_consume(queue, tag.into(), BasicConsumeOptions::default(), FieldTable::default());
+        let consumer = channel.basic_consume(queue, tag.into(), BasicConsumeOptions::default(), FieldTable::default());
         let mut consumer = in_time(consumer).await?;
         let mut deliveries = Vec::with_capacity(wanted.into());
         let mut idle = 0;
@@ -283,14 +275,12 @@ impl Window<'_, '_> {
     /// Applies the action that `decide` returns to each dead letter. When the original queue refuses a message, the rest of
     /// the window is still settled, the refused message stays, and the error ends the scan.
     pub async fn settle(
-        self,
-        decide: impl FnMut(&DeadLetter) -> DeadLetterAction,
+        self, decide: impl FnMut(&DeadLetter) -> DeadLetterAction,
     ) -> Result<(), OperatorConnectionError> {
         let Self { scan, channel, deliveries, letters } = self;
         let actions: Vec<DeadLetterAction> = letters.iter().map(decide).collect();
         let publish = publish(scan, &deliveries, &actions);
-        let published =
-            timeout(CONFIRM_WITHIN, publish).await.map_err(|_| OperatorConnectionError::Stuck)??;
+        let published = timeout(CONFIRM_WITHIN, publish).await.map_err(|_| OperatorConnectionError::Stuck)??;
         let mut settled = DeadLetterCounts::default();
         for ((delivery, action), published) in deliveries.iter().zip(actions).zip(&published) {
             match action {
@@ -314,9 +304,7 @@ impl Window<'_, '_> {
 
 /// For each delivery: whether the broker confirmed it in its original queue; true for those that are not requeued.
 async fn publish(
-    scan: &DeadLetterScan<'_>,
-    deliveries: &[Delivery],
-    actions: &[DeadLetterAction],
+    scan: &DeadLetterScan<'_>, deliveries: &[Delivery], actions: &[DeadLetterAction],
 ) -> Result<Vec<bool>, OperatorConnectionError> {
     let mut confirms = Vec::with_capacity(deliveries.len());
     for (delivery, action) in deliveries.iter().zip(actions) {

@@ -98,9 +98,7 @@ pub(super) fn describe(error: &lapin::Error) -> String {
     if message.as_str().contains("Login was refused") {
         return format!("RabbitMQ does not accept the user name or password of AMQP_URL ({message})");
     }
-    format!(
-        "the RabbitMQ user lacks a permission ({message}); `connectctl roles` prints those of each program"
-    )
+    format!("the RabbitMQ user lacks a permission ({message}); `connectctl roles` prints those of each program")
 }
 
 /// The text of an error of a connection without TLS.
@@ -154,10 +152,7 @@ mod tests {
             describe(&ErrorKind::ProtocolError(AMQPError::new(soft, message.into())).into())
         };
         let said = refused("ACCESS_REFUSED - configure access to queue 'p.events' refused for user 'u'");
-        assert!(
-            said.starts_with("the RabbitMQ user lacks a permission (ACCESS_REFUSED - configure"),
-            "{said}"
-        );
+        assert!(said.starts_with("the RabbitMQ user lacks a permission (ACCESS_REFUSED - configure"), "{said}");
         let said = refused("ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN.");
         assert!(said.starts_with("RabbitMQ does not accept the user name or password"), "{said}");
     }

@@ -50,8 +50,7 @@ async fn observe_depths(broker: Broker, settings: BrokerSettings) {
                 let found = broker.inspect(&broker.queue_name(queue)).await;
                 let stored = if queue == Queue::Crm { STORED_ACTIONS.load(Ordering::Relaxed) } else { 0 };
                 let ready = |depth: QueueDepth| depth.ready.saturating_add(stored);
-                let with_stored =
-                    found.map(|found| found.map(|depth| QueueDepth { ready: ready(depth), ..depth }));
+                let with_stored = found.map(|found| found.map(|depth| QueueDepth { ready: ready(depth), ..depth }));
                 set_gauges(queue.as_str().to_owned(), with_stored, settings.max_length);
                 found
             } else {

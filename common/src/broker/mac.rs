@@ -99,12 +99,7 @@ impl MessageKeys {
     }
 
     /// Verifies the MAC of a delivered message or reply in constant time.
-    pub(super) fn verify(
-        &self,
-        purpose: Purpose,
-        properties: &BasicProperties,
-        body: &[u8],
-    ) -> Result<(), MacError> {
+    pub(super) fn verify(&self, purpose: Purpose, properties: &BasicProperties, body: &[u8]) -> Result<(), MacError> {
         let headers = properties.headers().as_ref().map(FieldTable::inner);
         let header = |name| headers.and_then(|headers| headers.get(&ShortString::from(name)));
         let Some(sent) = header(MAC_HEADER) else {
@@ -135,12 +130,7 @@ impl DerivedKeys {
             let key = master.derive(&format!("connect/{kind}/v1/{}", queue_name(prefix, queue)));
             Hmac::<Sha256>::new_from_slice(&key).expect("HMAC takes keys of any length")
         };
-        Self(
-            Queue::ALL.map(|queue| QueueKeys {
-                messages: derive("message", queue),
-                replies: derive("reply", queue),
-            }),
-        )
+        Self(Queue::ALL.map(|queue| QueueKeys { messages: derive("message", queue), replies: derive("reply", queue) }))
     }
 
     fn mac(&self, purpose: Purpose, covered: SignedFields<'_>) -> Hmac<Sha256> {

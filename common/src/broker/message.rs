@@ -35,11 +35,7 @@ impl Message {
     /// Parses an AMQP message of `queue`, and verifies its MAC. A message that does not verify must not be handled; only its
     /// ids may be logged.
     pub fn from_delivery(
-        queue: Queue,
-        keys: &MessageKeys,
-        properties: BasicProperties,
-        body: Vec<u8>,
-        redelivered: bool,
+        queue: Queue, keys: &MessageKeys, properties: BasicProperties, body: Vec<u8>, redelivered: bool,
     ) -> (Self, Result<(), MacError>) {
         let verified = keys.verify(Purpose::Message(queue), &properties, &body);
         (Self::read(properties, body, redelivered), verified)

@@ -32,9 +32,7 @@ mod unit_consumer;
 pub use connection::{Broker, QueueDepth};
 pub use consumer::{GroupBounds, OpenConsumer};
 pub use dead_letter_log::log_dead_letter;
-pub use dead_letter_scan::{
-    DeadLetter, DeadLetterAction, DeadLetterCause, DeadLetterCounts, DeadLetterScan, Window,
-};
+pub use dead_letter_scan::{DeadLetter, DeadLetterAction, DeadLetterCause, DeadLetterCounts, DeadLetterScan, Window};
 pub use gauges::{observe_queues, set_stored_actions};
 pub use mac::{MacError, MessageKeys};
 pub use message::Message;

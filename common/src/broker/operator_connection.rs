@@ -82,10 +82,7 @@ impl OperatorConnection {
     }
 
     /// Compares the queues and their dead-letter queues with what the programs declare under these settings. Declares none.
-    pub async fn compare(
-        &self,
-        settings: &BrokerSettings,
-    ) -> Result<Vec<QueueArguments>, OperatorConnectionError> {
+    pub async fn compare(&self, settings: &BrokerSettings) -> Result<Vec<QueueArguments>, OperatorConnectionError> {
         let mut compared = Vec::new();
         for (name, arguments) in topology::declarations(settings) {
             let depth = self.depth(&name).await?;

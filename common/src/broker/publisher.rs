@@ -64,9 +64,7 @@ impl Publisher {
 
     /// Publishes the messages and waits for the broker's confirms for at most `within`. Returns one result for each, in order.
     pub async fn publish(
-        &mut self,
-        messages: &[OutgoingMessage<'_>],
-        within: Duration,
+        &mut self, messages: &[OutgoingMessage<'_>], within: Duration,
     ) -> Vec<Result<(), PublishError>> {
         let signed: Vec<_> =
             messages.iter().map(|message| (message.queue, message.body, self.properties(message))).collect();
@@ -75,10 +73,7 @@ impl Publisher {
 
     /// Publishes a message that was consumed to the queue of that full name, with the MAC that it has. Nobody is replied to.
     pub async fn publish_again(
-        &mut self,
-        queue: &str,
-        message: &Message,
-        within: Duration,
+        &mut self, queue: &str, message: &Message, within: Duration,
     ) -> Result<(), PublishError> {
         let published = self
             .publish_all(&[(queue, message.body.as_slice(), requeue_properties(&message.properties))], within)
@@ -86,11 +81,7 @@ impl Publisher {
         published.into_iter().collect()
     }
 
-    async fn publish_all(
-        &mut self,
-        messages: &[SignedMessage<'_>],
-        within: Duration,
-    ) -> Vec<Result<(), PublishError>> {
+    async fn publish_all(&mut self, messages: &[SignedMessage<'_>], within: Duration) -> Vec<Result<(), PublishError>> {
         let results = self.try_publish(messages, within).await;
         for outcome in results.iter().map(outcome) {
             metrics::counter!(PUBLISHES, "queue" => self.label, "outcome" => outcome).increment(1);
@@ -98,11 +89,7 @@ impl Publisher {
         results
     }
 
-    async fn try_publish(
-        &mut self,
-        messages: &[SignedMessage<'_>],
-        within: Duration,
-    ) -> Vec<Result<(), PublishError>> {
+    async fn try_publish(&mut self, messages: &[SignedMessage<'_>], within: Duration) -> Vec<Result<(), PublishError>> {
         if messages.is_empty() {
             return Vec::new();
         }

@@ -52,8 +52,7 @@ impl Replies {
             self.channel = None;
             return vec![false; replies.len()];
         };
-        let handed_over =
-            replies.iter().map(|reply| timeout(SEND_TIMEOUT, publish(channel, (&keys, purpose), reply)));
+        let handed_over = replies.iter().map(|reply| timeout(SEND_TIMEOUT, publish(channel, (&keys, purpose), reply)));
         let were_sent: Vec<bool> =
             join_all(handed_over).await.into_iter().map(|sent| matches!(sent, Ok(Ok(_)))).collect();
         if were_sent.contains(&false) {
@@ -76,9 +75,7 @@ impl Replies {
 }
 
 async fn publish(
-    channel: &Channel,
-    (keys, purpose): (&MessageKeys, Purpose),
-    reply: &Reply<'_>,
+    channel: &Channel, (keys, purpose): (&MessageKeys, Purpose), reply: &Reply<'_>,
 ) -> lapin::Result<PublisherConfirm> {
     let correlation_id = reply.id.as_ref().map(ShortString::as_str);
     let covered = SignedFields { message_id: None, correlation_id, meta: None, body: reply.body };

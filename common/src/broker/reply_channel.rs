@@ -139,11 +139,7 @@ impl ReplyChannel {
 
     /// Publishes and waits for the broker's confirm. If the confirm is late, a task goes on waiting for it, and drops the reservations
     /// if the broker refuses the message after all.
-    pub(super) async fn publish(
-        self: &Arc<Self>,
-        queue: &str,
-        request: RpcRequest<'_>,
-    ) -> Result<(), CallError> {
+    pub(super) async fn publish(self: &Arc<Self>, queue: &str, request: RpcRequest<'_>) -> Result<(), CallError> {
         let confirm_by = Instant::now() + request.confirm_within;
         let sent = timeout_at(confirm_by, self.send(queue, request)).await;
         let mut confirm = sent.map_err(|_| CallError::NoReply)?.map_err(|_| CallError::Unavailable)?;
@@ -271,10 +267,7 @@ impl ReplyChannel {
 }
 
 pub(super) async fn run_reply_channel(
-    broker: Broker,
-    queue: Queue,
-    current: watch::Sender<Option<Arc<ReplyChannel>>>,
-    shutdown: CancellationToken,
+    broker: Broker, queue: Queue, current: watch::Sender<Option<Arc<ReplyChannel>>>, shutdown: CancellationToken,
 ) {
     let (mut orphaned, mut waits, mut leave_at) = (Holds::new(), REOPEN_WAITS, Instant::now());
     while let Some(Some(link)) = shutdown.run_until_cancelled(broker.link()).await {
@@ -296,16 +289,12 @@ pub(super) async fn run_reply_channel(
 }
 
 async fn serve(
-    link: Arc<Link>,
-    broker: &Broker,
-    queue: Queue,
-    (current, leave_at): (&watch::Sender<Option<Arc<ReplyChannel>>>, &mut Instant),
-    shutdown: &CancellationToken,
+    link: Arc<Link>, broker: &Broker, queue: Queue,
+    (current, leave_at): (&watch::Sender<Option<Arc<ReplyChannel>>>, &mut Instant), shutdown: &CancellationToken,
 ) -> lapin::Result<()> {
     let channel = in_time(ConfirmChannel::open(&link.connection)).await?;
     let no_ack = BasicConsumeOptions { no_ack: true, ..BasicConsumeOptions::default() };
-    let consuming =
-        channel.channel().basic_consume(REPLY_TO.into(), "".into(), no_ack, FieldTable::default());
+    let consuming = channel.channel().basic_consume(REPLY_TO.into(), "".into(), no_ack, FieldTable::default());
     let mut replies = in_time(consuming).await?;
     let (keys, pending) = (broker.keys().clone(), Mutex::default());
     let confirms = Confirms::default();

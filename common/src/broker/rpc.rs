@@ -80,10 +80,7 @@ impl Rpc {
     /// Opens the reply channel of `queue` in the background, and reopens it until `shutdown`.
     pub fn start(broker: &Broker, queue: Queue, shutdown: CancellationToken) -> Self {
         let (sender, reply_channel) = watch::channel(None);
-        crate::critical_task::spawn(
-            "reply channel",
-            run_reply_channel(broker.clone(), queue, sender, shutdown),
-        );
+        crate::critical_task::spawn("reply channel", run_reply_channel(broker.clone(), queue, sender, shutdown));
         for outcome in CallError::ALL.map(CallError::outcome).into_iter().chain([REPLIED]) {
             names::register_counter(PUBLISHES, &[("queue", queue.as_str()), ("outcome", outcome)]);
         }
@@ -99,9 +96,7 @@ impl Rpc {
     pub async fn ready(&self) -> Option<()> {
         let mut reply_channel = self.reply_channel.clone();
         let open = reply_channel
-            .wait_for(|reply_channel| {
-                reply_channel.as_ref().is_some_and(|reply_channel| reply_channel.is_open())
-            })
+            .wait_for(|reply_channel| reply_channel.as_ref().is_some_and(|reply_channel| reply_channel.is_open()))
             .await;
         open.ok().map(drop)
     }
@@ -122,10 +117,7 @@ impl Rpc {
     /// Publishes and waits for the reply. `holds` are kept until it arrives, even after the request's deadline. Calls `on_confirm`
     /// once the broker has confirmed the message, which a reply proves as well, unless the call ends before.
     pub async fn call(
-        &self,
-        request: RpcRequest<'_>,
-        holds: Holds,
-        on_confirm: impl FnOnce() + Send,
+        &self, request: RpcRequest<'_>, holds: Holds, on_confirm: impl FnOnce() + Send,
     ) -> Result<Vec<u8>, CallError> {
         let started = Instant::now();
         let reply = self.try_call(request, holds, on_confirm).await;
@@ -137,13 +129,9 @@ impl Rpc {
     }
 
     async fn try_call(
-        &self,
-        request: RpcRequest<'_>,
-        holds: Holds,
-        on_confirm: impl FnOnce() + Send,
+        &self, request: RpcRequest<'_>, holds: Holds, on_confirm: impl FnOnce() + Send,
     ) -> Result<Vec<u8>, CallError> {
-        let reply_channel =
-            self.reply_channel.borrow().clone().filter(|reply_channel| reply_channel.is_open());
+        let reply_channel = self.reply_channel.borrow().clone().filter(|reply_channel| reply_channel.is_open());
         let reply_channel = reply_channel.ok_or(CallError::Unavailable)?;
         let mut pending_call = PendingCall::register(&reply_channel, request.id, holds);
         let publishing = reply_channel.publish(&self.queue_name, request);

@@ -119,8 +119,7 @@ impl Settler {
             MessageOutcome::Done { .. } | MessageOutcome::Stored => Settlement::Acknowledge,
             MessageOutcome::DeadLetter { reason, .. } => {
                 span(message, outcome).in_scope(|| log_dead_letter(self.queue, reason));
-                metrics::counter!(DEAD_LETTERED, "queue" => self.queue.as_str(), "reason" => *reason)
-                    .increment(1);
+                metrics::counter!(DEAD_LETTERED, "queue" => self.queue.as_str(), "reason" => *reason).increment(1);
                 Settlement::Reject
             }
             MessageOutcome::PutOff => Settlement::Leave,
@@ -178,8 +177,7 @@ fn reply<'v>(message: &Message, outcome: &'v MessageOutcome) -> Option<Reply<'v>
 /// unit, because it begins with what was put off. Rejected messages are settled already.
 fn acknowledgements(settlements: &[Settlement]) -> Vec<(usize, bool)> {
     let indexes = settlements.iter().enumerate();
-    let mut indexes =
-        indexes.filter(|(_, settlement)| **settlement == Settlement::Acknowledge).map(|(index, _)| index);
+    let mut indexes = indexes.filter(|(_, settlement)| **settlement == Settlement::Acknowledge).map(|(index, _)| index);
     if settlements.contains(&Settlement::Leave) {
         indexes.map(|index| (index, false)).collect()
     } else {

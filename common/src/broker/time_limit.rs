@@ -22,8 +22,7 @@ pub(super) async fn in_time<T>(command: impl Future<Output = lapin::Result<T>>) 
 
 /// Waits until a message is acknowledged or rejected, its channel is closed, or the time limit has passed.
 pub(super) async fn settle_delivery(
-    acker: &Acker,
-    command: impl Future<Output = lapin::Result<bool>>,
+    acker: &Acker, command: impl Future<Output = lapin::Result<bool>>,
 ) -> lapin::Result<()> {
     let channel_closed = async {
         while !acker.poisoned() {

@@ -12,16 +12,12 @@ pub async fn tls_reports(settings: &BrokerSettings, within: Duration, patience: 
     let mut reports = Vec::new();
     for (_, url) in settings.urls.in_order() {
         let (server, authority) = (url.address(), &url.uri.authority);
-        let is_local = authority.host == "localhost"
-            || authority.host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
+        let is_local =
+            authority.host == "localhost" || authority.host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
         let expiry = match &url.tls {
             None => None,
             Some(tls) => {
-                let of = TlsServer {
-                    address: server.clone(),
-                    name: tls.server_name.clone(),
-                    names: &BROKER_TLS_NAMES,
-                };
+                let of = TlsServer { address: server.clone(), name: tls.server_name.clone(), names: &BROKER_TLS_NAMES };
                 let found = timeout(patience, async {
                     let stream = TcpStream::connect((authority.host.as_str(), authority.port)).await;
                     expiry(&tls.options, &of, stream.map_err(|error| error.to_string())?, within).await

@@ -54,8 +54,7 @@ pub struct QueueUse {
 
 impl QueueUse {
     /// All queues, for an operator who declares them.
-    pub(super) const ALL: Self =
-        Self { publishes: &[], consumes: &Queue::CONSUMED, notices: &[Queue::Webhooks] };
+    pub(super) const ALL: Self = Self { publishes: &[], consumes: &Queue::CONSUMED, notices: &[Queue::Webhooks] };
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,11 +64,7 @@ enum Declare {
 }
 
 /// Declares the queues that a program uses, and their dead-letter queues.
-pub(super) async fn declare(
-    connection: &Connection,
-    settings: &BrokerSettings,
-    queues: QueueUse,
-) -> lapin::Result<()> {
+pub(super) async fn declare(connection: &Connection, settings: &BrokerSettings, queues: QueueUse) -> lapin::Result<()> {
     let QueueUse { publishes, consumes, notices } = queues;
     let consumed = consumes.iter().map(|queue| (*queue, Declare::Always));
     for (queue, when) in consumed.chain(publishes.iter().map(|queue| (*queue, Declare::IfMissing))) {
@@ -134,9 +129,7 @@ pub(super) fn declarations(settings: &BrokerSettings) -> Vec<(String, FieldTable
 
 /// What the broker says about the arguments of a queue that exists; `None` if it has these.
 pub(super) async fn difference(
-    connection: &Connection,
-    name: &str,
-    arguments: FieldTable,
+    connection: &Connection, name: &str, arguments: FieldTable,
 ) -> lapin::Result<Option<String>> {
     let channel = connection.create_channel().await?;
     match channel.queue_declare(name.into(), QueueDeclareOptions::durable(), arguments).await {

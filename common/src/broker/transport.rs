@@ -24,19 +24,15 @@ type EncryptedStream = Compat<TlsStream<TcpStream>>;
 
 /// Connects to the broker at `address` with TLS. The inner error is the AMQP library's.
 pub(super) async fn connect_encrypted(
-    uri: AMQPUri,
-    tls: &BrokerTls,
-    address: &str,
-    properties: ConnectionProperties,
+    uri: AMQPUri, tls: &BrokerTls, address: &str, properties: ConnectionProperties,
 ) -> Result<lapin::Result<Connection>, DialError> {
     let stream = open(&uri, tls, address).await?;
     // The library asks for a stream once, because it is told not to reconnect by itself.
     let stream = Mutex::new(Some(stream.compat()));
-    let connect =
-        async move |_uri, _runtime| match stream.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            Some(stream) => Ok(AsyncTcpStream::Plain(stream)),
-            None => Err(lapin::Error::from(io::Error::from(io::ErrorKind::NotConnected))),
-        };
+    let connect = async move |_uri, _runtime| match stream.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        Some(stream) => Ok(AsyncTcpStream::Plain(stream)),
+        None => Err(lapin::Error::from(io::Error::from(io::ErrorKind::NotConnected))),
+    };
     let kit = RuntimeParts::new(Tokio::current(), EncryptedReactor(Tokio::current()));
     Ok(Connection::connector(uri, Runtime::new(kit), connect, properties).await)
 }
@@ -47,12 +43,10 @@ async fn open(uri: &AMQPUri, tls: &BrokerTls, address: &str) -> Result<TlsStream
     let loaded = tokio::task::spawn_blocking(move || options.load()).await;
     let config = loaded.unwrap_or_else(|error| Err(error.to_string())).map_err(failed)?;
     let refused = |error: io::Error| DialError::Refused(address.to_owned(), error.to_string());
-    let stream =
-        TcpStream::connect((uri.authority.host.as_str(), uri.authority.port)).await.map_err(refused)?;
+    let stream = TcpStream::connect((uri.authority.host.as_str(), uri.authority.port)).await.map_err(refused)?;
     // The library writes whole frames; each must be sent at once.
     stream.set_nodelay(true).map_err(refused)?;
-    let server =
-        TlsServer { address: address.to_owned(), name: tls.server_name.clone(), names: &BROKER_TLS_NAMES };
+    let server = TlsServer { address: address.to_owned(), name: tls.server_name.clone(), names: &BROKER_TLS_NAMES };
     handshake(Arc::clone(&config), &server, stream).await.map_err(DialError::Tls)
 }
 
@@ -65,8 +59,7 @@ impl Reactor for EncryptedReactor {
     type Sleep = <Tokio as Reactor>::Sleep;
 
     fn register<H: Read + Write + AsFd + AsRawFd + Send + 'static>(
-        &self,
-        socket: H,
+        &self, socket: H,
     ) -> io::Result<impl AsyncRead + AsyncWrite + Send + Unpin + 'static> {
         self.0.register(socket)
     }
@@ -80,8 +73,7 @@ impl Reactor for EncryptedReactor {
     }
 
     fn tcp_connect_addr(
-        &self,
-        _address: SocketAddr,
+        &self, _address: SocketAddr,
     ) -> impl Future<Output = io::Result<EncryptedStream>> + Send + 'static {
         std::future::ready(Err(io::Error::from(io::ErrorKind::Unsupported)))
     }

@@ -82,9 +82,7 @@ impl UnacknowledgedMessages {
 
     fn ages(&self, now: Instant) -> Vec<(&'static str, Duration)> {
         let age = |received: &BTreeSet<ReceivedAt>| {
-            received
-                .first()
-                .map_or(Duration::ZERO, |(received_at, _)| now.saturating_duration_since(*received_at))
+            received.first().map_or(Duration::ZERO, |(received_at, _)| now.saturating_duration_since(*received_at))
         };
         self.queues().iter().map(|(queue, received)| (*queue, age(received))).collect()
     }

@@ -31,12 +31,7 @@ pub trait UnitHandler: Send {
 /// `consuming` counts the consumers that are open now. At `shutdown` the unit under way is finished, and prefetched messages
 /// are requeued.
 pub async fn run_unit_consumer<H: UnitHandler>(
-    broker: &Broker,
-    reply_connection: &Broker,
-    queue: Queue,
-    bounds: GroupBounds,
-    handler: H,
-    consuming: &AtomicUsize,
+    broker: &Broker, reply_connection: &Broker, queue: Queue, bounds: GroupBounds, handler: H, consuming: &AtomicUsize,
     shutdown: &CancellationToken,
 ) {
     // Both connections are needed: messages that are consumed must be replied to.

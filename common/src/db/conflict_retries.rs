@@ -45,9 +45,7 @@ impl ConflictRetries {
 /// Runs `work` in a transaction on `client` and commits it, as [`Database::run_tx`](super::Database::run_tx) does on a pool.
 /// `database_error` extracts the database's error from an error of `work`.
 pub async fn transact<T, E: From<Error> + Display>(
-    name: &'static str,
-    client: &mut Client,
-    work: impl AsyncFn(&Transaction<'_>) -> Result<T, E>,
+    name: &'static str, client: &mut Client, work: impl AsyncFn(&Transaction<'_>) -> Result<T, E>,
     database_error: impl Fn(&E) -> Option<&Error>,
 ) -> Result<T, E> {
     let mut retries = ConflictRetries::new(name);
@@ -61,8 +59,7 @@ pub async fn transact<T, E: From<Error> + Display>(
 }
 
 async fn run_once<T, E: From<Error>>(
-    client: &mut Client,
-    work: &impl AsyncFn(&Transaction<'_>) -> Result<T, E>,
+    client: &mut Client, work: &impl AsyncFn(&Transaction<'_>) -> Result<T, E>,
 ) -> Result<T, E> {
     let transaction = client.transaction().await?;
     match work(&transaction).await {

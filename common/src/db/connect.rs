@@ -62,9 +62,7 @@ impl Failures {
 /// Connects to one of the servers of `url`, with the options of `config`, which was derived from it. `within` is shared by
 /// all servers, unless the URL sets a `connect_timeout` for each.
 pub async fn connect(
-    url: &DatabaseUrl,
-    config: &Config,
-    within: Duration,
+    url: &DatabaseUrl, config: &Config, within: Duration,
 ) -> Result<(Client, DriverConnection), ConnectError> {
     let share = share(url, within);
     let first = match config.get_load_balance_hosts() {
@@ -124,10 +122,7 @@ impl Drop for ConnectAttempt<'_> {
 
 /// Connects to one server; without the options of the session if the server, which is a pooler then, refuses them.
 async fn connect_with_accepted_options(
-    url: &DatabaseUrl,
-    config: &Config,
-    server_index: usize,
-    within: Duration,
+    url: &DatabaseUrl, config: &Config, server_index: usize, within: Duration,
 ) -> Result<(Client, DriverConnection), ConnectError> {
     let with_options = url.accepts_options();
     // Boxed: an attempt's state is large, and every task that may connect would hold it.
@@ -142,9 +137,7 @@ async fn connect_with_accepted_options(
         return connected;
     }
     if url.omit_options() {
-        tracing::warn!(
-            "a connection pooler refuses the session's options; its role must have these settings"
-        );
+        tracing::warn!("a connection pooler refuses the session's options; its role must have these settings");
     }
     Box::pin(connect_to(url, config, (server_index, false), within)).await
 }
@@ -157,13 +150,9 @@ fn refuses_options(error: &tokio_postgres::Error) -> bool {
 
 /// Connects to one server: tries each address of its name, which share the time.
 async fn connect_to(
-    url: &DatabaseUrl,
-    config: &Config,
-    (server_index, with_options): (usize, bool),
-    within: Duration,
+    url: &DatabaseUrl, config: &Config, (server_index, with_options): (usize, bool), within: Duration,
 ) -> Result<(Client, DriverConnection), ConnectError> {
-    let port =
-        config.get_ports().get(server_index).or_else(|| config.get_ports().first()).copied().unwrap_or(5432);
+    let port = config.get_ports().get(server_index).or_else(|| config.get_ports().first()).copied().unwrap_or(5432);
     let mut server_config = without_servers(config, with_options);
     server_config.port(port);
     let host = config.get_hosts().get(server_index);

@@ -30,9 +30,7 @@ pub(super) fn observe_error(code: &SqlState) {
 /// Whether the server of `client` is read-only, which is then recorded, as is the time of its clock.
 pub async fn is_read_only(client: &Client) -> Result<bool, Error> {
     let rows = client.simple_query(IS_READ_ONLY).await?;
-    let row = rows
-        .iter()
-        .find_map(|message| if let SimpleQueryMessage::Row(row) = message { Some(row) } else { None });
+    let row = rows.iter().find_map(|message| if let SimpleQueryMessage::Row(row) = message { Some(row) } else { None });
     if let Some(at) = row.and_then(|row| row.get(1)?.parse().ok()) {
         clock::note_database_time(at);
     }

@@ -98,9 +98,7 @@ impl From<ConnectError> for TxError {
         match error {
             ConnectError::Driver { error, .. } if error.code().is_some() => Self::from(error),
             // Other errors of connecting, such as a name that does not resolve, may be temporary.
-            error @ (ConnectError::TimedOut | ConnectError::Driver { .. }) => {
-                Self::Unavailable(error.to_string())
-            }
+            error @ (ConnectError::TimedOut | ConnectError::Driver { .. }) => Self::Unavailable(error.to_string()),
         }
     }
 }
@@ -122,8 +120,7 @@ impl From<PoolError> for TxError {
 
 /// Serialization failures, deadlocks, and unique violations: the next run sees the row that another transaction inserted.
 pub(super) fn is_conflict(code: &SqlState) -> bool {
-    [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED, SqlState::UNIQUE_VIOLATION]
-        .contains(code)
+    [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED, SqlState::UNIQUE_VIOLATION].contains(code)
 }
 
 fn is_refusal(code: &SqlState) -> bool {

@@ -93,10 +93,7 @@ fn seal_canary(key: &MasterKey) -> Option<Vec<u8>> {
 }
 
 /// Which of the keys opens the canary; `None` without a canary.
-pub async fn read_master_key_state(
-    client: &Client,
-    keys: &MasterKeys,
-) -> Result<Option<MasterKeyState>, Error> {
+pub async fn read_master_key_state(client: &Client, keys: &MasterKeys) -> Result<Option<MasterKeyState>, Error> {
     let rows = client.query_typed(READ_CANARY.as_str(), &[]).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let sealed = row.try_get(0)?;

@@ -129,10 +129,7 @@ impl<'a> Migrations<'a> {
     }
 
     /// The same with other migrations than those of this release, in the order of their versions.
-    pub async fn begin_with(
-        client: &'a mut Client,
-        known: &'static [Migration],
-    ) -> Result<Self, MigrateError> {
+    pub async fn begin_with(client: &'a mut Client, known: &'static [Migration]) -> Result<Self, MigrateError> {
         while !client.query_one("SELECT pg_try_advisory_lock($1)", &[&LOCK]).await?.get::<_, bool>(0) {
             tokio::time::sleep(LOCK_RETRY).await;
         }
@@ -157,9 +154,7 @@ impl<'a> Migrations<'a> {
     /// Applies the next one and records it in the history. `record` adds to the same transaction. `progress` gets texts about a
     /// migration that has several steps, or waits for other sessions.
     pub async fn apply_next<E: From<MigrateError>>(
-        &mut self,
-        progress: &mut dyn FnMut(&str),
-        record: impl AsyncFn(&Transaction<'_>) -> Result<(), E>,
+        &mut self, progress: &mut dyn FnMut(&str), record: impl AsyncFn(&Transaction<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let Some(next) = self.missing.front() else { return Ok(()) };
         let failed = |error| match error {
@@ -173,9 +168,7 @@ impl<'a> Migrations<'a> {
         let sql = match outside_transaction::split(next.sql) {
             None => next.sql,
             Some(statements) => {
-                outside_transaction::execute(self.client, next.version, &statements, progress)
-                    .await
-                    .map_err(failed)?;
+                outside_transaction::execute(self.client, next.version, &statements, progress).await.map_err(failed)?;
                 DROP_PROGRESS
             }
         };
@@ -226,14 +219,10 @@ pub(super) struct Applied {
 }
 
 /// The migrations that the history lacks. It must consist of the first ones, unchanged.
-pub(super) fn missing<'m>(
-    known: &'m [Migration],
-    applied: &[Applied],
-) -> Result<Vec<&'m Migration>, MigrateError> {
+pub(super) fn missing<'m>(known: &'m [Migration], applied: &[Applied]) -> Result<Vec<&'m Migration>, MigrateError> {
     for (index, applied) in applied.iter().enumerate() {
         let Some(known) = known.get(index) else { return Err(MigrateError::Newer(applied.version)) };
-        if (applied.version, applied.name.as_str(), &applied.checksum)
-            != (known.version, known.name, &known.checksum())
+        if (applied.version, applied.name.as_str(), &applied.checksum) != (known.version, known.name, &known.checksum())
         {
             let difference = format!(
                 "it has V{}__{} in place of {}, or another version of it",
@@ -267,9 +256,7 @@ pub(super) async fn wait_for_table_lock(progress: &mut dyn FnMut(&str)) {
 
 /// Executes statements and records the migration in the history.
 async fn complete(
-    transaction: &Transaction<'_>,
-    migration: &Migration,
-    sql: &str,
+    transaction: &Transaction<'_>, migration: &Migration, sql: &str,
 ) -> Result<(), tokio_postgres::Error> {
     transaction.batch_execute(sql).await?;
     let row: [&(dyn ToSql + Sync); 3] = [&migration.version, &migration.name, &migration.checksum()];
@@ -292,11 +279,7 @@ pub(super) mod tests {
     #[test]
     fn lists_what_the_history_lacks() {
         let names = |applied: &[Applied]| -> Vec<String> {
-            missing(KNOWN, applied)
-                .expect("a valid history")
-                .iter()
-                .map(|missing| missing.full_name())
-                .collect()
+            missing(KNOWN, applied).expect("a valid history").iter().map(|missing| missing.full_name()).collect()
         };
         assert_eq!(names(&[]), ["V1__first", "V4__second"]);
         assert_eq!(names(&[applied(&KNOWN[0])]), ["V4__second"]);

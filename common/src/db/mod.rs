@@ -22,12 +22,9 @@ pub use connect::{ConnectError, DriverConnection, connect};
 pub use demotion::is_read_only;
 pub use error::TxError;
 pub use master_key::{
-    MASTER_KEY_STATEMENTS, MasterKeyState, is_verified, read_master_key_state, rewrap_canary,
-    verify_master_key,
+    MASTER_KEY_STATEMENTS, MasterKeyState, is_verified, read_master_key_state, rewrap_canary, verify_master_key,
 };
-pub use migrate::{
-    DifferentSchema, MigrateError, Migration, Migrations, UnusableDatabase, missing_migrations,
-};
+pub use migrate::{DifferentSchema, MigrateError, Migration, Migrations, UnusableDatabase, missing_migrations};
 pub use pipelined::{PipelinedTransaction, Query};
 pub use pool::{Client, Database, PoolSettings, RetryableTransaction, TransactionBody};
 pub use schema_check::{SCHEMA_STATEMENTS, SchemaRefusal};

@@ -32,10 +32,7 @@ pub(super) fn split(sql: &str) -> Option<Vec<&str>> {
 
 /// Executes the statements that are not recorded as executed. `progress` gets a text for each.
 pub(super) async fn execute(
-    client: &mut Client,
-    version: i32,
-    statements: &[&str],
-    progress: &mut dyn FnMut(&str),
+    client: &mut Client, version: i32, statements: &[&str], progress: &mut dyn FnMut(&str),
 ) -> Result<(), MigrateError> {
     client.batch_execute(CREATE_PROGRESS).await?;
     let rows = client.query(READ_PROGRESS, &[&version]).await?;
@@ -71,9 +68,7 @@ pub(super) async fn execute(
 
 /// Executes a statement in a transaction of its own.
 async fn change(
-    client: &mut Client,
-    statement: &str,
-    progress: &mut dyn FnMut(&str),
+    client: &mut Client, statement: &str, progress: &mut dyn FnMut(&str),
 ) -> Result<(), tokio_postgres::Error> {
     loop {
         let transaction = begin_bounded(client).await?;
@@ -117,10 +112,8 @@ mod tests {
     fn splits_what_runs_outside_a_transaction() {
         assert_eq!(split("CREATE TABLE t ();\n"), None);
         let sql = "-- outside a transaction\n-- Why.\nDROP INDEX CONCURRENTLY IF EXISTS i;\n\nCREATE INDEX CONCURRENTLY i\n    ON t (c);\n";
-        let statements = vec![
-            "-- Why.\nDROP INDEX CONCURRENTLY IF EXISTS i;",
-            "CREATE INDEX CONCURRENTLY i\n    ON t (c);",
-        ];
+        let statements =
+            vec!["-- Why.\nDROP INDEX CONCURRENTLY IF EXISTS i;", "CREATE INDEX CONCURRENTLY i\n    ON t (c);"];
         assert_eq!(split(sql), Some(statements));
     }
 

@@ -114,10 +114,7 @@ impl PipelinedTransaction {
 
     /// Sends everything at once and waits for the responses. If one does not arrive in time, the connection is closed.
     async fn round_trip(
-        &mut self,
-        first: Option<&'static str>,
-        queries: &[Query<'_>],
-        last: Option<&'static str>,
+        &mut self, first: Option<&'static str>, queries: &[Query<'_>], last: Option<&'static str>,
     ) -> Result<Vec<Vec<Row>>, TxError> {
         let (client, _work) = (self.client.as_ref().ok_or_else(TxError::no_response)?, health::begin_work());
         let replies = async {
@@ -147,9 +144,7 @@ impl Drop for PipelinedTransaction {
 }
 
 fn statement_futures<'a>(
-    client: &'a Client,
-    queries: &'a [Query<'_>],
-    statements: &'a [Statement],
+    client: &'a Client, queries: &'a [Query<'_>], statements: &'a [Statement],
 ) -> impl Iterator<Item = StatementRows<'a>> {
     queries.iter().zip(statements).map(|(query, statement)| query.run(client, statement).boxed())
 }

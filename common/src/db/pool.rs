@@ -11,8 +11,8 @@ use crate::metrics::{POOL_AVAILABLE, POOL_MAX, POOL_SIZE, POOL_WAITING, TRANSACT
 use crate::settings::DatabaseUrl;
 use crate::{health, limited};
 use deadpool_postgres::{
-    Hook, HookError, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType,
-    Timeouts, Transaction,
+    Hook, HookError, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType, Timeouts,
+    Transaction,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -71,11 +71,7 @@ pub trait RetryableTransaction: Sync {
 
     /// Runs the transaction on `database` and commits it. `attempt` counts from 1; earlier attempts were
     /// rolled back.
-    fn attempt(
-        &self,
-        database: &Database,
-        attempt: u32,
-    ) -> impl Future<Output = Result<Self::Output, TxError>> + Send;
+    fn attempt(&self, database: &Database, attempt: u32) -> impl Future<Output = Result<Self::Output, TxError>> + Send;
 }
 
 /// Runs a [`TransactionBody`], with separate round trips for BEGIN and COMMIT.
@@ -104,9 +100,7 @@ impl Database {
         let mut config = url.config();
         // The URL's session options come first, so that the programs' own take precedence.
         let options = [config.get_options().map(str::to_owned), Some(pool_options(&settings))];
-        config
-            .application_name(settings.name)
-            .options(options.into_iter().flatten().collect::<Vec<_>>().join(" "));
+        config.application_name(settings.name).options(options.into_iter().flatten().collect::<Vec<_>>().join(" "));
         let create = longest_connect(url, settings.wait);
         let connect = FailoverConnect::new(url, settings.wait);
         // Fast: the driver detects lost connections. One that it has not detected yet fails its first statement with
@@ -121,11 +115,7 @@ impl Database {
             .max_size(settings.size)
             .pre_recycle(reject_demoted)
             .post_create(verify_settings(settings))
-            .timeouts(Timeouts {
-                wait: Some(settings.wait),
-                create: Some(create),
-                recycle: Some(settings.wait),
-            })
+            .timeouts(Timeouts { wait: Some(settings.wait), create: Some(create), recycle: Some(settings.wait) })
             .runtime(Runtime::Tokio1)
             .build()
             .expect("a runtime is given for the timeouts");
@@ -160,10 +150,7 @@ impl Database {
 
     /// Like [`query`](Self::query), with another limit for the response.
     pub async fn query_within(
-        &self,
-        within: Duration,
-        sql: &str,
-        parameters: &[&(dyn ToSql + Sync)],
+        &self, within: Duration, sql: &str, parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, TxError> {
         let (client, _work) = (self.client().await?, health::begin_work());
         let run = async { client.query(&client.prepare_cached(sql).await?, parameters).await };
@@ -178,19 +165,13 @@ impl Database {
     ///
     /// After a conflict with another transaction (serialization failure, deadlock, unique violation) everything is rolled
     /// back, and `work` runs again.
-    pub async fn run_tx<W: TransactionBody>(
-        &self,
-        name: &'static str,
-        work: &W,
-    ) -> Result<W::Output, TxError> {
+    pub async fn run_tx<W: TransactionBody>(&self, name: &'static str, work: &W) -> Result<W::Output, TxError> {
         self.run_attempts(name, &SimpleTransaction(work)).await
     }
 
     /// Runs a transaction until it does not conflict with another one, at most five times.
     pub async fn run_attempts<A: RetryableTransaction>(
-        &self,
-        name: &'static str,
-        transaction: &A,
+        &self, name: &'static str, transaction: &A,
     ) -> Result<A::Output, TxError> {
         let mut retries = ConflictRetries::new(name);
         loop {
@@ -290,13 +271,8 @@ mod tests {
     fn pool(ports: &[u16]) -> Database {
         let servers: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
         let url = format!("postgres://connect@{}/connect", servers.join(","));
-        let settings = PoolSettings {
-            name: "test",
-            size: 1,
-            wait: WAIT,
-            statement_timeout: LONGEST_TEST_WAIT,
-            durable: true,
-        };
+        let settings =
+            PoolSettings { name: "test", size: 1, wait: WAIT, statement_timeout: LONGEST_TEST_WAIT, durable: true };
         Database::new(&DatabaseUrl::parse_setting(&url).expect("a URL"), settings)
     }
 
@@ -327,8 +303,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_error_of_a_refusing_server_is_reported_when_another_one_is_unresponsive() {
-        let ((_unresponsive, unresponsive), (closed, refusing)) =
-            (self::unresponsive(), self::unresponsive());
+        let ((_unresponsive, unresponsive), (closed, refusing)) = (self::unresponsive(), self::unresponsive());
         drop(closed);
         let error = error_of(&pool(&[refusing, unresponsive])).await.to_string();
         assert!(error.contains("error connecting to server"), "{error}");

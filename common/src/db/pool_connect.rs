@@ -30,10 +30,7 @@ impl FailoverConnect {
 }
 
 impl Connect for FailoverConnect {
-    fn connect(
-        &self,
-        config: &Config,
-    ) -> BoxFuture<'_, Result<(Client, JoinHandle<()>), tokio_postgres::Error>> {
+    fn connect(&self, config: &Config) -> BoxFuture<'_, Result<(Client, JoinHandle<()>), tokio_postgres::Error>> {
         let config = config.clone();
         Box::pin(async move {
             let (client, connection) = match connect(&self.url, &config, self.within).await {

@@ -1,9 +1,7 @@
 //! Whether a program and the schema belong together: a program refuses a schema that is too old or too new for it.
 
 use super::connect::connect;
-use super::migrate::{
-    Applied, DifferentSchema, MIGRATIONS, MigrateError, Migration, UnusableDatabase, missing,
-};
+use super::migrate::{Applied, DifferentSchema, MIGRATIONS, MigrateError, Migration, UnusableDatabase, missing};
 use super::statement::Sql;
 use crate::settings::DatabaseUrl;
 use std::time::Duration;
@@ -135,9 +133,8 @@ pub(super) async fn read_history(client: &Client) -> Result<Vec<Applied>, Migrat
     let tables = client.query_one(TABLES.as_str(), &[]).await?;
     let encoding: &str = tables.get(2);
     if encoding != "UTF8" {
-        let why = format!(
-            "the database's encoding is {encoding}; create it with ENCODING 'UTF8' (and TEMPLATE template0)"
-        );
+        let why =
+            format!("the database's encoding is {encoding}; create it with ENCODING 'UTF8' (and TEMPLATE template0)");
         return Err(UnusableDatabase(why).into());
     }
     let has_icu: bool = tables.get(3);
@@ -149,8 +146,7 @@ pub(super) async fn read_history(client: &Client) -> Result<Vec<Applied>, Migrat
     if history.is_empty() && tables.get(1) {
         return Err(DifferentSchema("it has tables and no history of them".to_owned()).into());
     }
-    let applied =
-        history.iter().map(|row| Applied { version: row.get(0), name: row.get(1), checksum: row.get(2) });
+    let applied = history.iter().map(|row| Applied { version: row.get(0), name: row.get(1), checksum: row.get(2) });
     Ok(applied.collect())
 }
 

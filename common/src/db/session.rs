@@ -45,10 +45,7 @@ pub trait SessionWork: Send {
 /// Opens a session and works on it, and again with `waits` after each failure, until the work or the program ends. A shutdown
 /// interrupts opening a session; it is up to the work to end then.
 pub async fn run_session(
-    settings: &DatabaseSessionConfig,
-    mut waits: RetryWaits,
-    work: &mut impl SessionWork,
-    shutdown: &CancellationToken,
+    settings: &DatabaseSessionConfig, mut waits: RetryWaits, work: &mut impl SessionWork, shutdown: &CancellationToken,
 ) {
     while let Some(opened) = shutdown.run_until_cancelled(DatabaseSession::open(settings)).await {
         let ended = match opened {
@@ -102,19 +99,13 @@ impl DatabaseSession {
     }
 
     /// Runs a statement that returns one row.
-    pub async fn query_one(
-        &self,
-        statement: &Statement,
-        parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<Row, TxError> {
+    pub async fn query_one(&self, statement: &Statement, parameters: &[&(dyn ToSql + Sync)]) -> Result<Row, TxError> {
         self.response(self.client.query_one(statement, parameters)).await
     }
 
     /// Runs a statement, prepared or as text, that returns any number of rows.
     pub async fn query(
-        &self,
-        statement: &(impl ToStatement + Sync + ?Sized),
-        parameters: &[&(dyn ToSql + Sync)],
+        &self, statement: &(impl ToStatement + Sync + ?Sized), parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, TxError> {
         self.response(self.client.query(statement, parameters)).await
     }
@@ -201,17 +192,14 @@ mod tests {
     #[tokio::test]
     async fn opens_a_session_again_after_each_failure_until_shutdown() {
         // A port that nothing listens on any more.
-        let address =
-            TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("its address");
+        let address = TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("its address");
         let url = DatabaseUrl::parse_setting(&format!("postgres://user@{address}/none")).expect("a URL");
         let within = Duration::from_secs(5);
         let settings = DatabaseSessionConfig { url, name: "test", within, setup: "" };
         let shutdown = CancellationToken::new();
         let mut work = Failures { count: 0, shutdown: shutdown.clone() };
         let waits = RetryWaits::every(Duration::from_millis(1));
-        timeout(within, run_session(&settings, waits, &mut work, &shutdown))
-            .await
-            .expect("it ends at shutdown");
+        timeout(within, run_session(&settings, waits, &mut work, &shutdown)).await.expect("it ends at shutdown");
         assert_eq!(work.count, 3);
     }
 }

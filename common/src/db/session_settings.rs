@@ -135,10 +135,7 @@ pub fn role_settings() -> Vec<(&'static str, String)> {
 }
 
 /// Opens a session as the programs do, and compares its settings with those that they need: a connection pooler may drop them.
-pub async fn missing_behind_pooler(
-    url: &DatabaseUrl,
-    within: Duration,
-) -> Result<Option<WrongSetting>, ConnectError> {
+pub async fn missing_behind_pooler(url: &DatabaseUrl, within: Duration) -> Result<Option<WrongSetting>, ConnectError> {
     let pool = pool_of_connectctl(within);
     let client = open(url, &pool).await?;
     // connectctl may be a superuser.
@@ -162,8 +159,7 @@ pub async fn keeps_prepared_statements(url: &DatabaseUrl, within: Duration) -> R
         match timeout(within, probe).await {
             // No response: it has one session, which the transaction keeps.
             Err(_elapsed) => return Ok(true),
-            Ok(Ok(rows)) if rows.first().is_some_and(|row| row.try_get(0).is_ok_and(|one: i32| one == 1)) => {
-            }
+            Ok(Ok(rows)) if rows.first().is_some_and(|row| row.try_get(0).is_ok_and(|one: i32| one == 1)) => {}
             Ok(Err(error)) if error.code().is_none() => return Err(failed(error)),
             // Another client's statement may have the same name there.
             Ok(_) => return Ok(false),
@@ -196,9 +192,7 @@ fn failed(error: Error) -> ConnectError {
 
 /// Compares the settings of a session with those that the sessions of a pool need. Only the users of programs should not be superusers.
 pub(super) async fn wrong_settings(
-    client: &Client,
-    pool: &PoolSettings,
-    is_of_program: bool,
+    client: &Client, pool: &PoolSettings, is_of_program: bool,
 ) -> Result<Option<WrongSetting>, Error> {
     let rows = client.simple_query(SETTINGS).await?;
     let found = |name: &str| {
@@ -211,9 +205,7 @@ pub(super) async fn wrong_settings(
 }
 
 fn compare<'v>(
-    pool: &PoolSettings,
-    is_of_program: bool,
-    found: impl Fn(&str) -> Option<&'v str>,
+    pool: &PoolSettings, is_of_program: bool, found: impl Fn(&str) -> Option<&'v str>,
 ) -> Option<WrongSetting> {
     let mut wrong: Vec<(bool, String)> =
         of_pool(pool).iter().filter_map(|setting| setting.check(found(setting.name))).collect();
@@ -269,9 +261,7 @@ mod tests {
             _ => None,
         };
         let told = |is_of_program| compare(&pool(true), is_of_program, found).unwrap().text;
-        assert!(
-            told(true).contains("; the program's user is a superuser") && !told(false).contains("superuser")
-        );
+        assert!(told(true).contains("; the program's user is a superuser") && !told(false).contains("superuser"));
         assert!(told(false).contains("synchronous_commit = local although"), "{}", told(false));
     }
 
@@ -284,12 +274,8 @@ mod tests {
             ("enable_seqscan", "on"),
         ];
         let seen = lacking(&pool(true), &wrong);
-        let expected = [
-            ("statement_timeout", false),
-            ("synchronous_commit", true),
-            ("timezone", true),
-            ("enable_seqscan", false),
-        ];
+        let expected =
+            [("statement_timeout", false), ("synchronous_commit", true), ("timezone", true), ("enable_seqscan", false)];
         assert_eq!(seen, expected.map(|(name, is_error)| (name.to_owned(), is_error)));
         assert_eq!(lacking(&pool(false), &wrong[..1]), []);
         assert_eq!(lacking(&pool(true), &[("timezone", "Etc/UTC")]), []);

@@ -17,8 +17,7 @@ pub async fn tls_reports(url: &DatabaseUrl, within: Duration, patience: Duration
     let config = url.config();
     let mut reports = Vec::new();
     for place in 0..url.servers() {
-        let port =
-            config.get_ports().get(place).or_else(|| config.get_ports().first()).copied().unwrap_or(5432);
+        let port = config.get_ports().get(place).or_else(|| config.get_ports().first()).copied().unwrap_or(5432);
         let address = config.get_hostaddrs().get(place).copied();
         let (name, is_socket) = match config.get_hosts().get(place) {
             Some(Host::Tcp(name)) => (name.clone(), false),
@@ -31,11 +30,9 @@ pub async fn tls_reports(url: &DatabaseUrl, within: Duration, patience: Duration
         let expiry = match url.tls(&config, place) {
             None => None,
             Some(options) => {
-                let of =
-                    TlsServer { address: server.clone(), name: name.clone(), names: &DATABASE_TLS_NAMES };
-                let found = timeout(patience, async {
-                    expiry(options, &of, request(&target, port).await?, within).await
-                });
+                let of = TlsServer { address: server.clone(), name: name.clone(), names: &DATABASE_TLS_NAMES };
+                let found =
+                    timeout(patience, async { expiry(options, &of, request(&target, port).await?, within).await });
                 Some(found.await.unwrap_or_else(|_| Err("no response in time".to_owned())))
             }
         };

@@ -69,14 +69,12 @@ pub fn refusal(address: IpAddr) -> Option<&'static str> {
 }
 
 fn refusal_v4(address: Ipv4Addr) -> Option<&'static str> {
-    let within =
-        |&&(first, length, _): &&Range<Ipv4Addr>| (address.to_bits() ^ first.to_bits()) >> (32 - length) == 0;
+    let within = |&&(first, length, _): &&Range<Ipv4Addr>| (address.to_bits() ^ first.to_bits()) >> (32 - length) == 0;
     REFUSED_V4.iter().find(within).map(|&(_, _, what)| what)
 }
 
 fn refusal_v6(address: Ipv6Addr) -> Option<&'static str> {
-    let within =
-        |(first, length, _): Range<Ipv6Addr>| (address.to_bits() ^ first.to_bits()) >> (128 - length) == 0;
+    let within = |(first, length, _): Range<Ipv6Addr>| (address.to_bits() ^ first.to_bits()) >> (128 - length) == 0;
     let named = REFUSED_V6.iter().find(|range| within(**range)).map(|&(_, _, what)| what);
     named.or_else(|| (!within(GLOBAL_V6)).then_some("not global unicast"))
 }
@@ -88,21 +86,12 @@ mod tests {
     /// Addresses that are refused, by the name of their range: its edges, and what is known in it.
     const REFUSED: &[(&str, &str)] = &[
         ("this network", "0.0.0.0 0.255.255.255 ::ffff:0.0.0.0"),
-        (
-            "private",
-            "10.0.0.0 10.255.255.255 172.16.0.0 172.31.255.255 192.168.0.0 192.168.255.255 ::ffff:a00:1",
-        ),
+        ("private", "10.0.0.0 10.255.255.255 172.16.0.0 172.31.255.255 192.168.0.0 192.168.255.255 ::ffff:a00:1"),
         ("shared by a carrier's customers", "100.64.0.0 100.100.100.200 100.127.255.255"),
         ("loopback", "127.0.0.1 127.255.255.255 ::1 ::ffff:127.0.0.1"),
         ("a cloud platform's own", "168.63.129.16"),
-        (
-            "link-local",
-            "169.254.0.0 169.254.169.254 169.254.255.255 ::ffff:169.254.169.254 fe80::1 febf:ffff::1",
-        ),
-        (
-            "set aside for protocols",
-            "192.0.0.0 192.0.0.192 192.0.0.255 2001:10::1 2001:20::1 2001:1ff:ffff::1",
-        ),
+        ("link-local", "169.254.0.0 169.254.169.254 169.254.255.255 ::ffff:169.254.169.254 fe80::1 febf:ffff::1"),
+        ("set aside for protocols", "192.0.0.0 192.0.0.192 192.0.0.255 2001:10::1 2001:20::1 2001:1ff:ffff::1"),
         (
             "for documentation",
             "192.0.2.1 198.51.100.7 203.0.113.7 2001:db8::1 2001:db8:ffff:ffff:ffff:ffff:ffff:ffff \
@@ -115,10 +104,7 @@ mod tests {
         ("broadcast", "255.255.255.255"),
         ("unspecified", "::"),
         ("IPv4-compatible", "::2 ::127.0.0.1 ::8.8.8.8"),
-        (
-            "not global unicast",
-            "::ffff:0:127.0.0.1 100:0:0:1::1 1fff:ffff::1 4000::1 8000::1 fbff::1 fe00::1",
-        ),
+        ("not global unicast", "::ffff:0:127.0.0.1 100:0:0:1::1 1fff:ffff::1 4000::1 8000::1 fbff::1 fe00::1"),
         (
             "translated to IPv4",
             "64:ff9b:: 64:ff9b::127.0.0.1 64:ff9b::8.8.8.8 64:ff9b:1::10.0.0.1 \

@@ -42,12 +42,7 @@ struct ConnectorInner {
 
 impl Connector {
     /// `timeout` limits the time to connect, and the time to send each request.
-    pub fn new(
-        network: Arc<dyn Network>,
-        egress: EgressSettings,
-        tls: Arc<ClientConfig>,
-        timeout: Duration,
-    ) -> Self {
+    pub fn new(network: Arc<dyn Network>, egress: EgressSettings, tls: Arc<ClientConfig>, timeout: Duration) -> Self {
         let open = OpenConnections::default();
         Self(Arc::new(ConnectorInner { network, egress, tls: TlsConnector::from(tls), timeout, open }))
     }
@@ -93,12 +88,7 @@ impl ConnectorInner {
     }
 
     /// Tries the addresses in turn. Each has an equal share of the remaining time.
-    async fn dial(
-        &self,
-        addresses: &[IpAddr],
-        port: u16,
-        deadline: Instant,
-    ) -> Result<TcpStream, ConnectError> {
+    async fn dial(&self, addresses: &[IpAddr], port: u16, deadline: Instant) -> Result<TcpStream, ConnectError> {
         let tried = &addresses[..addresses.len().min(TRIED)];
         let mut last = ConnectError::TimedOut;
         for (left, address) in (1..=tried.len() as u32).rev().zip(tried) {
@@ -118,16 +108,11 @@ impl ConnectorInner {
         Err(last)
     }
 
-    async fn perform_tls_handshake(
-        &self,
-        stream: TcpStream,
-        host: &Host,
-    ) -> Result<ReceiverStream, ConnectError> {
+    async fn perform_tls_handshake(&self, stream: TcpStream, host: &Host) -> Result<ReceiverStream, ConnectError> {
         let name = match host {
             Host::Address(address) => ServerName::from(*address),
-            Host::Name(name) => ServerName::try_from(name.clone()).map_err(|error| {
-                ConnectError::Refused(format!("the host is not a valid name for TLS: {error}"))
-            })?,
+            Host::Name(name) => ServerName::try_from(name.clone())
+                .map_err(|error| ConnectError::Refused(format!("the host is not a valid name for TLS: {error}")))?,
         };
         let stream = self.tls.connect(name, stream).await.map_err(ConnectError::Tls)?;
         Ok(ReceiverStream::tls(stream, self.timeout, &self.open))

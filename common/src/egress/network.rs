@@ -66,10 +66,7 @@ impl Network for SystemNetwork {
 impl LookUps {
     /// Joins the running lookup of `name`, or starts one once its owner may have one more.
     async fn resolve<F: Future<Output = ResolveResult> + Send + 'static>(
-        self: Arc<Self>,
-        owner: Uuid,
-        name: String,
-        look_up: fn(String) -> F,
+        self: Arc<Self>, owner: Uuid, name: String, look_up: fn(String) -> F,
     ) -> ResolveResult {
         loop {
             let ended = self.ended.notified();
@@ -81,10 +78,7 @@ impl LookUps {
     }
 
     fn join_or_start<F: Future<Output = ResolveResult> + Send + 'static>(
-        self: &Arc<Self>,
-        owner: Uuid,
-        name: &str,
-        look_up: fn(String) -> F,
+        self: &Arc<Self>, owner: Uuid, name: &str, look_up: fn(String) -> F,
     ) -> Option<Shared<BoxFuture<'static, ResolveResult>>> {
         let mut running = self.running();
         if let Some(joined) = running.get(name) {
@@ -176,8 +170,7 @@ mod tests {
         }
         assert!(look_ups.running().len() <= LOOK_UPS / 2, "{} lookups", look_ups.running().len());
         for number in 0..LOOK_UPS {
-            let asked =
-                Arc::clone(&look_ups).resolve(other, format!("{number}.example"), found_unless_silent);
+            let asked = Arc::clone(&look_ups).resolve(other, format!("{number}.example"), found_unless_silent);
             assert_eq!(asked.await, Ok(Vec::new()));
         }
     }

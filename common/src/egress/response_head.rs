@@ -107,8 +107,7 @@ mod tests {
 
     #[test]
     fn the_status_of_a_large_head_is_known() {
-        let many =
-            |status: u16, lines: usize| format!("HTTP/1.1 {status} OK\r\n{}", "a: b\r\n".repeat(lines));
+        let many = |status: u16, lines: usize| format!("HTTP/1.1 {status} OK\r\n{}", "a: b\r\n".repeat(lines));
         let found = large(&format!("{}\r\n{}", many(200, HEAD_LINES_MAX - 1), "x".repeat(HEAD_BYTES_MAX)));
         assert_eq!(found, None);
         assert_eq!(large(&many(200, HEAD_LINES_MAX)), Some(200));

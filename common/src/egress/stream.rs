@@ -146,11 +146,7 @@ impl Connection for ReceiverStream {
 }
 
 impl AsyncRead for ReceiverStream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.transport).poll_read(cx, buffer))?;
         if matches!(self.phase, Phase::Sent) && buffer.filled().len() > before {
@@ -168,9 +164,7 @@ impl AsyncWrite for ReceiverStream {
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
+        mut self: Pin<&mut Self>, cx: &mut Context<'_>, slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.begin()?;
         let written = Pin::new(&mut self.transport).poll_write_vectored(cx, slices);

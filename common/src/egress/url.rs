@@ -54,8 +54,7 @@ impl ReceiverUrl {
             _ => return Err(SCHEME),
         };
         check_authority(rest.split(['/', '?']).next().unwrap_or_default())?;
-        let url = Url::parse(text)
-            .map_err(|error| if error == url::ParseError::InvalidPort { PORT } else { HOST })?;
+        let url = Url::parse(text).map_err(|error| if error == url::ParseError::InvalidPort { PORT } else { HOST })?;
         if url.as_str().len() > MAX_BYTES {
             return Err(TOO_LONG);
         }
@@ -154,8 +153,7 @@ fn check_authority(authority: &str) -> Result<(), &'static str> {
 
 /// Whether a name can be resolved: its labels have 1 to 63 bytes and no hyphen at an end.
 fn is_name(host: &str) -> bool {
-    let is_label =
-        |label: &str| (1..=63).contains(&label.len()) && !label.starts_with('-') && !label.ends_with('-');
+    let is_label = |label: &str| (1..=63).contains(&label.len()) && !label.starts_with('-') && !label.ends_with('-');
     host.len() <= 253 && host.split('.').all(is_label)
 }
 
@@ -181,12 +179,7 @@ mod tests {
             ("http://localhost:9000/%2f", name("localhost"), 9000, "http://localhost:9000/%2f"),
             ("https://my_hooks.a.b/", name("my_hooks.a.b"), 443, "https://my_hooks.a.b/"),
             ("https://x_bu\u{308}.a/", name("xn--x_b-joa.a"), 443, "https://xn--x_b-joa.a/"),
-            (
-                "https://B\u{fc}cher.example",
-                name("xn--bcher-kva.example"),
-                443,
-                "https://xn--bcher-kva.example/",
-            ),
+            ("https://B\u{fc}cher.example", name("xn--bcher-kva.example"), 443, "https://xn--bcher-kva.example/"),
             ("https://例え。jp/", name("xn--r8jz45g.jp"), 443, "https://xn--r8jz45g.jp/"),
             ("https://a.b/\u{e9}?\u{e9}={x}", name("a.b"), 443, "https://a.b/%C3%A9?%C3%A9={x}"),
             ("https://93.184.215.14/hook", address("93.184.215.14"), 443, "https://93.184.215.14/hook"),
@@ -219,48 +212,21 @@ mod tests {
         for (why, urls) in [
             ("no scheme of ours", &["", "example.com", "ftp://a.b/", "https:a.b", " https://a.b/"][..]),
             ("no host", &["https:///a.b", "https://", "https://?x"]),
-            (
-                "credentials",
-                &["https://user@a.b/", "https://a.b:80@c.d/", "https://@a.b/", "https://a.b\\@c.d/"],
-            ),
+            ("credentials", &["https://user@a.b/", "https://a.b:80@c.d/", "https://@a.b/", "https://a.b\\@c.d/"]),
             ("a fragment, a blank or a line", &["https://a.b/#x", "https://a.b /", "https://a.b/\r\nX: y"]),
             (
                 "no port",
-                &[
-                    "https://a.b:0/",
-                    "https://a.b:+1/",
-                    "https://a.b:65536/",
-                    "https://a.b:1:2/",
-                    "https://a.b:/",
-                ],
+                &["https://a.b:0/", "https://a.b:+1/", "https://a.b:65536/", "https://a.b:1:2/", "https://a.b:/"],
             ),
-            (
-                "no name",
-                &[
-                    "https://a.b./",
-                    "https://a..b/",
-                    "https://-a.b/",
-                    "https://xn--a/",
-                    "https://a.b\u{200b}/",
-                ],
-            ),
-            (
-                "a name in disguise",
-                &["https://\u{24db}ocalhost/", "https://\u{ff11}27.0.0.1/", "https://a%2eb/"],
-            ),
+            ("no name", &["https://a.b./", "https://a..b/", "https://-a.b/", "https://xn--a/", "https://a.b\u{200b}/"]),
+            ("a name in disguise", &["https://\u{24db}ocalhost/", "https://\u{ff11}27.0.0.1/", "https://a%2eb/"]),
             ("escapes in a name", &["https://a%00b/", "https://a%5cb/"]),
             ("another form of an address", &["https://127.1/", "https://2130706433/", "https://0x7f.1/"]),
             ("octal", &["https://0177.0.0.1/", "https://00000127.0.0.1/", "https://127.0.0.01/"]),
             ("no address", &["https://1.2.3.4.5/", "https://256.1.1.1/", "https://[127.0.0.1]/"]),
             (
                 "brackets",
-                &[
-                    "https://[::1/",
-                    "https://::1/",
-                    "https://[::1%25eth0]/",
-                    "https://[::1]x/",
-                    "https://x[::1]/",
-                ],
+                &["https://[::1/", "https://::1/", "https://[::1%25eth0]/", "https://[::1]x/", "https://x[::1]/"],
             ),
             ("too long", &[&long]),
         ] {

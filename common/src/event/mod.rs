@@ -6,9 +6,7 @@ mod json;
 mod kind;
 mod result;
 
-pub use envelope::{
-    Actor, BATCH_MAX, Batch, Envelope, RESERVED_PREFIX, parse_batch, parse_events, read_batch,
-};
+pub use envelope::{Actor, BATCH_MAX, Batch, Envelope, RESERVED_PREFIX, parse_batch, parse_events, read_batch};
 pub use fault::{Fault, Faults};
 pub use json::MAX_DEPTH;
 pub(crate) use json::check_json;

@@ -6,8 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 /// Fields of the envelope and of its actor whose absence, or another type, is a fault.
-const REQUIRED: [&str; 7] =
-    ["specVersion", "eventId", "eventType", "occurredAt", "tenant", "origin", "actor"];
+const REQUIRED: [&str; 7] = ["specVersion", "eventId", "eventType", "occurredAt", "tenant", "origin", "actor"];
 
 /// Text without white space, which trimming would remove.
 fn text() -> impl Strategy<Value = String> {
@@ -45,8 +44,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 fn envelope() -> impl Strategy<Value = Value> {
     let kinds = (0..InboundType::ALL.len()).prop_map(|i| InboundType::ALL[i].as_str());
-    let payload =
-        vec((text(), any_json()), 0..4).prop_map(|fields| fields.into_iter().collect::<Map<_, _>>());
+    let payload = vec((text(), any_json()), 0..4).prop_map(|fields| fields.into_iter().collect::<Map<_, _>>());
     (text(), kinds, text(), actor(), proptest::option::of(payload), any_json()).prop_map(
         |(event_id, event_type, origin, actor, payload, unknown)| {
             json!({

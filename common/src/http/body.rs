@@ -90,10 +90,7 @@ impl BodyReader {
     /// Reads a body. It counts against the budget until the last reference to the bytes is dropped, also when its caller has hung up.
     /// `awaits` is called when the body does not arrive at once, and what it returns is dropped afterwards.
     pub async fn read<G: Send>(
-        &self,
-        source: BodySource,
-        mut body: impl BodyStream,
-        awaits: impl Fn() -> G + Send,
+        &self, source: BodySource, mut body: impl BodyStream, awaits: impl Fn() -> G + Send,
     ) -> Result<Bytes, BodyFault> {
         let fault = if source.announced.is_some_and(|length| length > self.max as u64) {
             BodyFault::TooLarge
@@ -109,10 +106,7 @@ impl BodyReader {
     }
 
     async fn collect<G>(
-        &self,
-        source: BodySource,
-        body: &mut impl BodyStream,
-        awaits: impl Fn() -> G,
+        &self, source: BodySource, body: &mut impl BodyStream, awaits: impl Fn() -> G,
     ) -> Result<Bytes, BodyFault> {
         let mut arriving = ArrivingBody::new(self, source);
         let mut awaited = None;
@@ -246,8 +240,7 @@ mod tests {
     async fn a_body_counts_until_the_last_copy_of_it_is_dropped_and_pins_no_read_buffer() {
         let reader = reader();
         let buffer = Bytes::from(vec![b' '; 64]);
-        let body =
-            reader.read(source(Some(3)), stream::iter([Chunk::Ok(buffer.slice(..3))]), || ()).await.unwrap();
+        let body = reader.read(source(Some(3)), stream::iter([Chunk::Ok(buffer.slice(..3))]), || ()).await.unwrap();
         assert!(buffer.is_unique(), "the read buffer can be used again");
         let part = body.slice(1..2);
         drop(body);

@@ -55,10 +55,7 @@ impl Table {
 
     /// Adds a connection. When no place is left, it takes that of another one, and returns its token, too.
     pub(super) fn open(
-        &mut self,
-        peer: Option<IpAddr>,
-        closed: CancellationToken,
-        now: Instant,
+        &mut self, peer: Option<IpAddr>, closed: CancellationToken, now: Instant,
     ) -> Result<(u64, Option<CancellationToken>), ConnectionRefusal> {
         let place = self.take_place(peer, now);
         let (peer, evicted) = match place {
@@ -181,10 +178,8 @@ mod tests {
     use super::*;
     use crate::http::ConnectionTimes;
 
-    const TIMES: ConnectionTimes =
-        ConnectionTimes { head: Duration::from_secs(10), idle: Duration::from_secs(30) };
-    const LIMITS: ConnectionLimits =
-        ConnectionLimits { all: 4, per_peer: 3, per_network: 4, spare: 0, times: TIMES };
+    const TIMES: ConnectionTimes = ConnectionTimes { head: Duration::from_secs(10), idle: Duration::from_secs(30) };
+    const LIMITS: ConnectionLimits = ConnectionLimits { all: 4, per_peer: 3, per_network: 4, spare: 0, times: TIMES };
 
     fn peer(last: u8) -> IpAddr {
         IpAddr::from([192, 0, last, last])
@@ -208,10 +203,7 @@ mod tests {
 
     /// Opens a connection, and says which one was closed for it, by its place among `tokens`.
     fn open(
-        table: &mut Table,
-        last: u8,
-        now: Instant,
-        tokens: &[CancellationToken],
+        table: &mut Table, last: u8, now: Instant, tokens: &[CancellationToken],
     ) -> Result<Option<usize>, ConnectionRefusal> {
         let (_, evicted) = table.open(Some(peer(last)), CancellationToken::new(), now)?;
         cancel(evicted);
@@ -240,9 +232,7 @@ mod tests {
         table.limits.spare = 2;
         let spare = [(); 2].map(|()| CancellationToken::new());
         for token in &spare {
-            assert!(
-                table.open(Some(peer(1)), token.clone(), now).is_ok_and(|(_, evicted)| evicted.is_none())
-            );
+            assert!(table.open(Some(peer(1)), token.clone(), now).is_ok_and(|(_, evicted)| evicted.is_none()));
         }
         assert_eq!(open(&mut table, 1, now, &spare), Ok(Some(0)));
         assert_eq!(open(&mut table, 2, now, &tokens), Ok(None), "a spare place takes none of the others");

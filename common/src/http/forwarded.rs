@@ -27,8 +27,7 @@ pub(super) fn peer(headers: &HeaderMap, is_trusted: impl Fn(IpAddr) -> bool) -> 
 /// The last address of a list that is not trusted, or the first address when all are trusted. `lines` are given from the
 /// last to the first. `None` when an element after that address is malformed.
 fn last_untrusted<'h>(
-    lines: impl Iterator<Item = &'h HeaderValue>,
-    address: fn(&[u8]) -> Option<IpAddr>,
+    lines: impl Iterator<Item = &'h HeaderValue>, address: fn(&[u8]) -> Option<IpAddr>,
     is_trusted: impl Fn(IpAddr) -> bool,
 ) -> Option<IpAddr> {
     let mut found = None;
@@ -195,9 +194,8 @@ mod tests {
 
     #[test]
     fn of_two_headers_neither_is_believed_unless_they_agree() {
-        let both = |one: &str, other: &str| {
-            named(&[(&FORWARDED, one.as_bytes()), (&X_FORWARDED_FOR, other.as_bytes())])
-        };
+        let both =
+            |one: &str, other: &str| named(&[(&FORWARDED, one.as_bytes()), (&X_FORWARDED_FOR, other.as_bytes())]);
         assert_eq!(both("for=192.0.2.1", "198.51.100.1, 192.0.2.1").as_deref(), Some("192.0.2.1"));
         assert_eq!(both("for=192.0.2.1", "198.51.100.1"), None);
         assert_eq!(both("nonsense", "198.51.100.1"), None);

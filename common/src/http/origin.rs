@@ -91,8 +91,7 @@ mod tests {
     #[test]
     fn a_request_without_a_usable_header_is_the_proxys_own() {
         let proxies =
-            TrustedProxies::from_env(&Environment::from_pairs(&[("CONNECT_TRUSTED_PROXIES", "10.0.0.0/8")]))
-                .unwrap();
+            TrustedProxies::from_env(&Environment::from_pairs(&[("CONNECT_TRUSTED_PROXIES", "10.0.0.0/8")])).unwrap();
         let proxy = IpAddr::from([10, 0, 0, 1]);
         let mut headers = HeaderMap::new();
         assert_eq!(proxies.peer_behind(proxy, &headers), proxy);

@@ -82,15 +82,10 @@ async fn accept(listener: &TcpListener) -> (TcpStream, IpAddr) {
 /// `Content-Length` and `Transfer-Encoding` it reads the body by its chunks, and closes the connection after the response
 /// (RFC 9112, 6.1).
 pub async fn serve<S>(
-    listener: TcpListener,
-    settings: ServerSettings,
-    service: impl Fn(Arc<Connection>) -> S,
+    listener: TcpListener, settings: ServerSettings, service: impl Fn(Arc<Connection>) -> S,
     shutdown: &CancellationToken,
 ) where
-    S: Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send>
-        + Send
-        + Sync
-        + 'static,
+    S: Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> + Send + Sync + 'static,
 {
     let connections = Connections::new(settings.limits, settings.is_observed);
     let tasks = TaskTracker::new();
@@ -120,12 +115,8 @@ pub async fn serve<S>(
     }
 }
 
-async fn serve_connection<S>(
-    socket: HttpSocket,
-    connection: Arc<Connection>,
-    service: S,
-    shutdown: CancellationToken,
-) where
+async fn serve_connection<S>(socket: HttpSocket, connection: Arc<Connection>, service: S, shutdown: CancellationToken)
+where
     S: Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> + Send + Sync,
 {
     let state = socket.state();

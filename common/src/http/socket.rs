@@ -147,11 +147,7 @@ impl HttpSocket {
     }
 
     /// A write that waits does so for as long as for the next request.
-    fn poll_unread<T>(
-        &mut self,
-        context: &mut Context<'_>,
-        written: Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
+    fn poll_unread<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_pending() {
             return self.writing.poll(context, self.times.idle).map(Err);
         }
@@ -161,11 +157,7 @@ impl HttpSocket {
 }
 
 impl AsyncRead for HttpSocket {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let read = Pin::new(&mut this.socket).poll_read(context, buffer);
         let step = this.state.0.steps.load(Ordering::Relaxed);
@@ -188,19 +180,13 @@ impl AsyncRead for HttpSocket {
 }
 
 impl AsyncWrite for HttpSocket {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.socket).poll_write(context, bytes);
         self.poll_unread(context, written)
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
+        mut self: Pin<&mut Self>, context: &mut Context<'_>, slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.socket).poll_write_vectored(context, slices);
         self.poll_unread(context, written)

@@ -65,10 +65,7 @@ pub struct Budget {
 /// Parses an existing calendar date of the exact form `YYYY-MM-DD`.
 pub fn parse_date(text: &str) -> Option<NaiveDate> {
     let shape = text.len() == 10
-        && text
-            .bytes()
-            .enumerate()
-            .all(|(i, b)| if i == 4 || i == 7 { b == b'-' } else { b.is_ascii_digit() });
+        && text.bytes().enumerate().all(|(i, b)| if i == 4 || i == 7 { b == b'-' } else { b.is_ascii_digit() });
     if !shape {
         return None;
     }
@@ -196,13 +193,7 @@ mod tests {
     #[test]
     fn codes_are_the_assigned_ones() {
         assert!(is_country("IN") && is_country("DE"));
-        assert!(
-            !is_country("in")
-                && !is_country("XX")
-                && !is_country("XK")
-                && !is_country("UK")
-                && !is_country("IND")
-        );
+        assert!(!is_country("in") && !is_country("XX") && !is_country("XK") && !is_country("UK") && !is_country("IND"));
         assert!(Budget::from_amount(10.0, "INR").is_some());
         assert!(Budget::from_amount(10.0, "inr").is_none() && Budget::from_amount(-1.0, "INR").is_none());
     }

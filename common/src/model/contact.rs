@@ -92,11 +92,7 @@ pub fn folded(local: &str) -> String {
     let words = composed.split_inclusive(|c: char| c.is_ascii_punctuation());
     let lower: String = words.map(str::to_lowercase).collect();
     let fold = |c: char| -> Vec<char> {
-        if matches!(c, 'ß' | 'ς' | 'ı') {
-            vec![c]
-        } else {
-            c.to_uppercase().flat_map(char::to_lowercase).collect()
-        }
+        if matches!(c, 'ß' | 'ς' | 'ı') { vec![c] } else { c.to_uppercase().flat_map(char::to_lowercase).collect() }
     };
     lower.chars().flat_map(fold).nfc().collect()
 }
@@ -193,14 +189,8 @@ mod tests {
             key(address);
         }
         for hidden in [
-            "a\u{200b}@b.c",
-            "a\u{200d}@b.c",
-            "a\u{a0}b@c.d",
-            "é\u{202e}@b.c",
-            "é\u{fe0f}@b.c",
-            "a\u{e0100}@b.c",
-            "\u{3164}@b.c",
-            "\u{e000}@b.c",
+            "a\u{200b}@b.c", "a\u{200d}@b.c", "a\u{a0}b@c.d", "é\u{202e}@b.c", "é\u{fe0f}@b.c", "a\u{e0100}@b.c",
+            "\u{3164}@b.c", "\u{e000}@b.c",
         ] {
             assert!(Email::parse(hidden).is_err(), "{hidden:?}");
         }
@@ -235,8 +225,7 @@ mod tests {
 
     #[test]
     fn searches_take_letters_that_are_typed_alike_for_the_same() {
-        for (name, typed) in
-            [("ΑΝΔΡΟΣΑΚΗΣ", "ΑΝΔΡΟΣ"), ("Groß", "GROSS"), ("ﬁ µ ſ", "FI Μ S"), ("Işık", "isik")]
+        for (name, typed) in [("ΑΝΔΡΟΣΑΚΗΣ", "ΑΝΔΡΟΣ"), ("Groß", "GROSS"), ("ﬁ µ ſ", "FI Μ S"), ("Işık", "isik")]
         {
             let name = searchable(name).replace('ş', "s");
             assert!(name.contains(&searchable(typed)), "{name} {typed}");

@@ -10,20 +10,8 @@ const PROVIDERS: &str = include_str!("../../data/mailbox-providers.txt");
 
 /// Brands of mailbox providers that exist under the top-level domain of many countries.
 const BRANDS: [&str; 14] = [
-    "aol",
-    "gmx",
-    "googlemail",
-    "hotmail",
-    "icloud",
-    "live",
-    "outlook",
-    "rediffmail",
-    "rocketmail",
-    "yahoo",
-    "yandex",
-    "ymail",
-    "zoho",
-    "zohomail",
+    "aol", "gmx", "googlemail", "hotmail", "icloud", "live", "outlook", "rediffmail", "rocketmail", "yahoo", "yandex",
+    "ymail", "zoho", "zohomail",
 ];
 
 static ADDED: OnceLock<HashSet<String>> = OnceLock::new();
@@ -31,12 +19,7 @@ static ADDED: OnceLock<HashSet<String>> = OnceLock::new();
 /// The ASCII form of a domain name (IDNA 2008 by UTS 46, without the transitional mappings), lower case. `None` for what is no
 /// domain name.
 pub fn ascii_domain(name: &str) -> Option<String> {
-    let ascii = Uts46::new().to_ascii(
-        name.as_bytes(),
-        AsciiDenyList::STD3,
-        Hyphens::CheckFirstLast,
-        DnsLength::Verify,
-    );
+    let ascii = Uts46::new().to_ascii(name.as_bytes(), AsciiDenyList::STD3, Hyphens::CheckFirstLast, DnsLength::Verify);
     ascii.ok().map(std::borrow::Cow::into_owned)
 }
 
@@ -95,9 +78,7 @@ mod tests {
         for provider in providers.split_whitespace() {
             assert!(is_free_mailbox(provider), "{provider}");
         }
-        for company in
-            ["example.com", "yahoo.example", "outlook.travel", "live.corp.de", "gmail.com.evil.example"]
-        {
+        for company in ["example.com", "yahoo.example", "outlook.travel", "live.corp.de", "gmail.com.evil.example"] {
             assert!(!is_free_mailbox(company), "{company}");
         }
     }

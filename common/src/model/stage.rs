@@ -33,11 +33,9 @@ impl Stage {
     /// Whether a lead at this stage is open (D11).
     pub const fn is_open(self) -> bool {
         match self {
-            Self::Inquiry
-            | Self::FollowUp
-            | Self::BuildingProposal
-            | Self::Negotiation
-            | Self::ProposalApproved => true,
+            Self::Inquiry | Self::FollowUp | Self::BuildingProposal | Self::Negotiation | Self::ProposalApproved => {
+                true
+            }
             Self::TripBooked | Self::Travelled | Self::Lost | Self::Archived => false,
         }
     }

@@ -77,11 +77,7 @@ fn is_hidden(c: char) -> bool {
 /// and other character that is not seen.
 pub fn escaped(text: &str) -> String {
     let escape = |shown: String, c: char| {
-        if is_hidden(c) {
-            shown + &c.escape_default().to_string()
-        } else {
-            shown + c.encode_utf8(&mut [0; 4])
-        }
+        if is_hidden(c) { shown + &c.escape_default().to_string() } else { shown + c.encode_utf8(&mut [0; 4]) }
     };
     text.chars().fold(String::with_capacity(text.len()), escape)
 }
@@ -111,14 +107,7 @@ mod tests {
     #[test]
     fn white_space_and_invisible_characters_are_blank() {
         for blank in [
-            "",
-            " \t",
-            "\u{a0}",
-            "\u{200b}\u{200d}",
-            "\u{feff} \u{2060}",
-            "\u{3164}",
-            "\u{2800}",
-            "\u{ad}\u{1}",
+            "", " \t", "\u{a0}", "\u{200b}\u{200d}", "\u{feff} \u{2060}", "\u{3164}", "\u{2800}", "\u{ad}\u{1}",
             "\u{fe0f}\u{e0041}",
         ] {
             assert!(is_blank(blank), "{blank:?}");

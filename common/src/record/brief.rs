@@ -21,10 +21,7 @@ crate::record::optional_fields! {
 }
 
 impl Deserr<Faults> for TravelDates {
-    fn deserialize_from_value<V: IntoValue>(
-        value: Value<V>,
-        at: ValuePointerRef<'_>,
-    ) -> Result<Self, Faults> {
+    fn deserialize_from_value<V: IntoValue>(value: Value<V>, at: ValuePointerRef<'_>) -> Result<Self, Faults> {
         let fields = DatesFields::deserialize_from_value(value, at)?;
         let (start, end) = (fields.start_date.into_option(), fields.end_date.into_option());
         if start.is_none() && end.is_none() {
@@ -44,10 +41,7 @@ crate::record::optional_fields! {
 }
 
 impl Deserr<Faults> for Party {
-    fn deserialize_from_value<V: IntoValue>(
-        value: Value<V>,
-        at: ValuePointerRef<'_>,
-    ) -> Result<Self, Faults> {
+    fn deserialize_from_value<V: IntoValue>(value: Value<V>, at: ValuePointerRef<'_>) -> Result<Self, Faults> {
         let fields = PartyFields::deserialize_from_value(value, at)?;
         let count = |count: Sent<Count>| count.into_option().map(Whole::get);
         let party = Self {
@@ -76,15 +70,13 @@ crate::record::optional_fields! {
 }
 
 impl Deserr<Faults> for Budget {
-    fn deserialize_from_value<V: IntoValue>(
-        value: Value<V>,
-        at: ValuePointerRef<'_>,
-    ) -> Result<Self, Faults> {
+    fn deserialize_from_value<V: IntoValue>(value: Value<V>, at: ValuePointerRef<'_>) -> Result<Self, Faults> {
         let fields = BudgetFields::deserialize_from_value(value, at)?;
         let (amount, currency) = (fields.amount.into_option(), fields.currency.into_option());
         match (amount, currency, fields.notes.into_string()) {
-            (Some(Amount(amount)), Some(Currency(currency)), None) => Self::from_amount(amount, &currency)
-                .ok_or_else(|| fault(at, "must be an amount and its currency")),
+            (Some(Amount(amount)), Some(Currency(currency)), None) => {
+                Self::from_amount(amount, &currency).ok_or_else(|| fault(at, "must be an amount and its currency"))
+            }
             (None, None, Some(notes)) => Ok(Self::notes(&notes)),
             (None, None, None) => Err(fault(at, "must have amount and currency, or notes")),
             (_, _, Some(_)) => Err(fault(at, "must have either amount and currency or notes, not both")),

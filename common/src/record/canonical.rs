@@ -49,11 +49,7 @@ fn write_float(number: f64, form: &mut String) {
 }
 
 fn write_list<T>(
-    open: char,
-    items: impl IntoIterator<Item = T>,
-    close: char,
-    form: &mut String,
-    write: impl Fn(T, &mut String),
+    open: char, items: impl IntoIterator<Item = T>, close: char, form: &mut String, write: impl Fn(T, &mut String),
 ) {
     form.push(open);
     for (i, item) in items.into_iter().enumerate() {
@@ -80,17 +76,11 @@ mod tests {
     #[test]
     fn ignores_field_order_white_space_escapes_and_number_notation() {
         for (one, other) in [
-            (
-                r#"{"a":1,"b":{"c":[true,null],"d":"x"}}"#,
-                "{ \"b\": {\"d\":\"x\",\n\"c\":[ true , null ]} , \"a\":1 }",
-            ),
+            (r#"{"a":1,"b":{"c":[true,null],"d":"x"}}"#, "{ \"b\": {\"d\":\"x\",\n\"c\":[ true , null ]} , \"a\":1 }"),
             (r#"{"ä":"\u00e4\/\n"}"#, r#"{"\u00e4":"ä/\u000a"}"#),
             ("[1, 100, 0, 0.5, 12e-1]", "[1.0, 1e2, -0, 5e-1, 1.20]"),
             ("[18446744073709551615, -9223372036854775808]", "[18446744073709551615, -9223372036854775808]"),
-            (
-                "[10000000000000000000, 18446744073709551616, 1e300]",
-                "[1e19, 1.8446744073709551616e19, 10e299]",
-            ),
+            ("[10000000000000000000, 18446744073709551616, 1e300]", "[1e19, 1.8446744073709551616e19, 10e299]"),
         ] {
             assert!(same(one, other), "{one} {other}");
         }

@@ -11,9 +11,7 @@ const NAME_SHOWN: usize = 80;
 
 impl DeserializeError for Faults {
     fn error<V: IntoValue>(
-        so_far: Option<Self>,
-        error: ErrorKind<'_, V>,
-        at: ValuePointerRef<'_>,
+        so_far: Option<Self>, error: ErrorKind<'_, V>, at: ValuePointerRef<'_>,
     ) -> ControlFlow<Self, Self> {
         let mut faults = so_far.unwrap_or_default();
         match error {

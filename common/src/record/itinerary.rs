@@ -61,10 +61,7 @@ fn shown(mut errors: Vec<String>) -> Vec<String> {
 
 /// Finds the faults only. `as_sent` adds the text, because a parsed value does not retain it.
 impl Deserr<Faults> for Itinerary {
-    fn deserialize_from_value<V: IntoValue>(
-        value: Value<V>,
-        at: ValuePointerRef<'_>,
-    ) -> Result<Self, Faults> {
+    fn deserialize_from_value<V: IntoValue>(value: Value<V>, at: ValuePointerRef<'_>) -> Result<Self, Faults> {
         If::<Snapshot>::deserialize_from_value(value, at).map(|_| Self(String::new()))
     }
 }
@@ -89,10 +86,7 @@ crate::record::optional_fields! {
 struct Anything;
 
 impl Deserr<Faults> for Anything {
-    fn deserialize_from_value<V: IntoValue>(
-        value: Value<V>,
-        at: ValuePointerRef<'_>,
-    ) -> Result<Self, Faults> {
+    fn deserialize_from_value<V: IntoValue>(value: Value<V>, at: ValuePointerRef<'_>) -> Result<Self, Faults> {
         if matches!(value, Value::Null) { Err(fault(at, "must not be null")) } else { Ok(Self) }
     }
 }
@@ -117,10 +111,7 @@ impl<T> Kind for Vec<T> {
 }
 
 impl<T: Deserr<Faults> + Kind> Deserr<Faults> for If<T> {
-    fn deserialize_from_value<V: IntoValue>(
-        value: Value<V>,
-        at: ValuePointerRef<'_>,
-    ) -> Result<Self, Faults> {
+    fn deserialize_from_value<V: IntoValue>(value: Value<V>, at: ValuePointerRef<'_>) -> Result<Self, Faults> {
         if value.kind() == T::KIND {
             T::deserialize_from_value(value, at)?;
         } else {

@@ -2,9 +2,7 @@
 
 use super::fault::{fault, other_kind};
 use crate::event::Faults;
-use deserr::{
-    Deserr, IntoValue, MergeWithError, Sequence, Value, ValueKind, ValuePointerRef, take_cf_content,
-};
+use deserr::{Deserr, IntoValue, MergeWithError, Sequence, Value, ValueKind, ValuePointerRef, take_cf_content};
 
 /// An array of at most `MAX` items.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,10 +22,7 @@ impl<const MAX: usize, T> AtMost<MAX, T> {
 
 /// Items beyond the limit are not parsed.
 impl<const MAX: usize, T: Deserr<Faults>> Deserr<Faults> for AtMost<MAX, T> {
-    fn deserialize_from_value<V: IntoValue>(
-        value: Value<V>,
-        at: ValuePointerRef<'_>,
-    ) -> Result<Self, Faults> {
+    fn deserialize_from_value<V: IntoValue>(value: Value<V>, at: ValuePointerRef<'_>) -> Result<Self, Faults> {
         let Value::Sequence(sequence) = value else {
             return Err(other_kind(value.kind(), ValueKind::Sequence, at));
         };

@@ -46,12 +46,8 @@ fn places(value: &Value, at: Place) -> Vec<Place> {
     let is_item = at.name.starts_with("itinerary.") && at.name.contains(".items[");
     let inner: Vec<Place> = match value {
         Value::Object(_) if is_item => Vec::new(),
-        Value::Object(fields) => {
-            fields.iter().flat_map(|(name, value)| places(value, at.field(name))).collect()
-        }
-        Value::Array(items) => {
-            items.iter().enumerate().flat_map(|(i, item)| places(item, at.item(i))).collect()
-        }
+        Value::Object(fields) => fields.iter().flat_map(|(name, value)| places(value, at.field(name))).collect(),
+        Value::Array(items) => items.iter().enumerate().flat_map(|(i, item)| places(item, at.item(i))).collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
     };
     [vec![at], inner].concat()

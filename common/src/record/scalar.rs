@@ -8,9 +8,7 @@ use deserr::{Deserr, IntoValue, Value, ValueKind, ValuePointerRef};
 
 /// Parses a string with `read`, whose error says what is wrong with it.
 pub(crate) fn from_string<V: IntoValue, T, E: Into<String>>(
-    value: Value<V>,
-    at: ValuePointerRef<'_>,
-    read: impl FnOnce(&str) -> Result<T, E>,
+    value: Value<V>, at: ValuePointerRef<'_>, read: impl FnOnce(&str) -> Result<T, E>,
 ) -> Result<T, Faults> {
     let Value::String(sent) = value else {
         return Err(other_kind(value.kind(), ValueKind::String, at));
@@ -92,10 +90,7 @@ impl Currency {
 pub(super) struct Amount(pub(super) f64);
 
 impl Deserr<Faults> for Amount {
-    fn deserialize_from_value<V: IntoValue>(
-        value: Value<V>,
-        at: ValuePointerRef<'_>,
-    ) -> Result<Self, Faults> {
+    fn deserialize_from_value<V: IntoValue>(value: Value<V>, at: ValuePointerRef<'_>) -> Result<Self, Faults> {
         let number = number_text(&value).ok_or_else(|| other_kind(value.kind(), ValueKind::Float, at))?;
         amount(&number).map(Self).map_err(|what| fault(at, what))
     }
@@ -113,13 +108,8 @@ impl<const MAX: u32> Whole<MAX> {
 }
 
 impl<const MAX: u32> Deserr<Faults> for Whole<MAX> {
-    fn deserialize_from_value<V: IntoValue>(
-        value: Value<V>,
-        at: ValuePointerRef<'_>,
-    ) -> Result<Self, Faults> {
-        let read = number_text(&value)
-            .and_then(|number| whole(&number))
-            .and_then(|number| u32::try_from(number).ok());
+    fn deserialize_from_value<V: IntoValue>(value: Value<V>, at: ValuePointerRef<'_>) -> Result<Self, Faults> {
+        let read = number_text(&value).and_then(|number| whole(&number)).and_then(|number| u32::try_from(number).ok());
         if let Some(number) = read
             && number <= MAX
         {

@@ -52,10 +52,7 @@ impl<T> From<T> for Sent<T> {
 }
 
 impl<T: Deserr<Faults>> Deserr<Faults> for Sent<T> {
-    fn deserialize_from_value<V: IntoValue>(
-        value: Value<V>,
-        at: ValuePointerRef<'_>,
-    ) -> Result<Self, Faults> {
+    fn deserialize_from_value<V: IntoValue>(value: Value<V>, at: ValuePointerRef<'_>) -> Result<Self, Faults> {
         if matches!(value, Value::Null) {
             return Err(fault(at, "must not be null"));
         }

@@ -159,10 +159,7 @@ fn each_fault_of_a_client_has_its_message() {
         (r#"{"travelers": {}}"#, "travelers: must be an array"),
         (r#"{"travelers": ["Ana"]}"#, "travelers[0]: must be an object"),
         (r#"{"travelers": [{}]}"#, "travelers[0].name: is required"),
-        (
-            r#"{"travelers": [{"name": "A", "age": 2.5}]}"#,
-            "travelers[0].age: must be a whole number from 0 to 150",
-        ),
+        (r#"{"travelers": [{"name": "A", "age": 2.5}]}"#, "travelers[0].age: must be a whole number from 0 to 150"),
         (
             r#"{"travelers": [{"name": "A", "type": "Adult"}]}"#,
             "travelers[0].type: must be one of adult, child, infant",
@@ -192,11 +189,7 @@ fn each_fault_of_a_brief_has_its_message() {
         ("party", r#"{"adults": -1}"#, "party.adults: must be a whole number from 0 to 1000"),
         ("party", r#"{"childAges": 7}"#, "party.childAges: must be an array"),
         ("party", r#"{"childAges": [7, "8"]}"#, "party.childAges[1]: must be a whole number from 0 to 1000"),
-        (
-            "party",
-            r#"{"adults": 2.0000000000000000001}"#,
-            "party.adults: must be a whole number from 0 to 1000",
-        ),
+        ("party", r#"{"adults": 2.0000000000000000001}"#, "party.adults: must be a whole number from 0 to 1000"),
         (
             "destination",
             r#""\"2\\", "budget": {"amount": 0.1000000000000000055, "currency": "INR"}"#,
@@ -209,17 +202,9 @@ fn each_fault_of_a_brief_has_its_message() {
         ("budget", r#"{"amount": 1, "currency": "INR", "notes": "x"}"#, two_forms),
         ("budget", r#"{"amount": "1", "currency": "INR"}"#, "budget.amount: must be a number"),
         ("budget", r#"{"amount": -0.5, "currency": "INR"}"#, "budget.amount: must not be negative"),
-        (
-            "budget",
-            r#"{"amount": 1, "currency": "inr"}"#,
-            "budget.currency: must be an ISO 4217 currency code",
-        ),
+        ("budget", r#"{"amount": 1, "currency": "inr"}"#, "budget.currency: must be an ISO 4217 currency code"),
         ("budget", r#"{"notes": " "}"#, "budget.notes: must not be empty"),
-        (
-            "guestNationality",
-            r#""XX""#,
-            "guestNationality: must be an assigned ISO 3166-1 alpha-2 code, or empty",
-        ),
+        ("guestNationality", r#""XX""#, "guestNationality: must be an assigned ISO 3166-1 alpha-2 code, or empty"),
     ] {
         let body = format!(r#"{{"{field}": {value}}}"#);
         assert_eq!(faults::<LeadBody>(&body), [fault]);
@@ -276,9 +261,7 @@ fn reports_the_errors_of_an_itinerary() {
         (
             r#"{"title": " ", "days": [1, {"title": "a"}, {"title": "b", "items": [{}]}]}"#,
             &[
-                "title: must not be empty",
-                "days[0]: must be an object",
-                "days[1].items: must be an array",
+                "title: must not be empty", "days[0]: must be an object", "days[1].items: must be an array",
                 "days[2].items[0].title: is required",
             ],
         ),
@@ -310,8 +293,7 @@ fn rejects_an_itinerary_that_is_too_large() {
 #[test]
 fn limits_the_number_of_listed_errors() {
     let days = vec!["1"; ERRORS_SHOWN + 7].join(",");
-    let errors =
-        itinerary_errors::<LeadBody>(&format!(r#"{{"itinerary": {{"title": "a", "days": [{days}]}}}}"#));
+    let errors = itinerary_errors::<LeadBody>(&format!(r#"{{"itinerary": {{"title": "a", "days": [{days}]}}}}"#));
     assert_eq!(errors.len(), ERRORS_SHOWN + 1);
     assert_eq!(errors[ERRORS_SHOWN], "and 7 more");
 }

@@ -211,11 +211,6 @@ fn collect_repeated(node: &Node, at: ValuePointerRef<'_>, faults: &mut Faults) {
                 collect_repeated(value, here, faults);
             }
         }
-        Node::Null
-        | Node::Boolean(_)
-        | Node::Whole(_)
-        | Node::Negative(_)
-        | Node::Float(_)
-        | Node::Text(_) => {}
+        Node::Null | Node::Boolean(_) | Node::Whole(_) | Node::Negative(_) | Node::Float(_) | Node::Text(_) => {}
     }
 }

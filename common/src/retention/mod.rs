@@ -82,10 +82,7 @@ impl Rule {
     /// Removes the next rows that are older than `cutoff`, of a bounded number of rows that it reads after `from`. `None`,
     /// without an effect, while another copy holds the lock.
     pub async fn step(
-        &self,
-        tx: &Transaction<'_>,
-        cutoff: DateTime<Utc>,
-        from: &Position,
+        &self, tx: &Transaction<'_>, cutoff: DateTime<Utc>, from: &Position,
     ) -> Result<Option<Step>, Error> {
         if !tx.query_one(rules::LOCK.as_str(), &[&LOCK_KEY]).await?.try_get::<_, bool>(0)? {
             return Ok(None);
@@ -97,12 +94,7 @@ impl Rule {
     }
 
     /// What steps would remove now, of the `most` oldest rows. Rows that are old and kept all the same count among these.
-    pub async fn due(
-        &self,
-        on: &impl GenericClient,
-        cutoff: DateTime<Utc>,
-        most: Option<i64>,
-    ) -> Result<Due, Error> {
+    pub async fn due(&self, on: &impl GenericClient, cutoff: DateTime<Utc>, most: Option<i64>) -> Result<Due, Error> {
         let row = on.query_one(self.due.as_str(), &[&cutoff, &most]).await?;
         Ok(Due { rows: numbers(row.try_get(0)?), oldest: row.try_get(1)? })
     }

@@ -9,8 +9,7 @@ use lapin::uri::{AMQPScheme, AMQPUri};
 use std::sync::Arc;
 
 const FORM: &str = "must be an AMQP URL such as amqp://user@host:5672/%2f, or several separated by commas";
-const ESCAPE: &str =
-    "must have '@', '/', '?', '#' and ',' percent-encoded within user name, password and virtual host";
+const ESCAPE: &str = "must have '@', '/', '?', '#' and ',' percent-encoded within user name, password and virtual host";
 
 /// Maximum number of brokers that a setting may list.
 const URLS_MAX: usize = 16;
@@ -24,8 +23,7 @@ const TLS_OPTIONS: [&str; 5] = ["cacertfile", "certfile", "keyfile", "server_nam
 const UNSUPPORTED_TLS_OPTIONS: [&str; 3] = ["fail_if_no_peer_cert", "password", "depth"];
 
 /// The names that errors use.
-pub(crate) const NAMES: OptionNames =
-    OptionNames { roots: "cacertfile", certificate: "certfile", key: "keyfile" };
+pub(crate) const NAMES: OptionNames = OptionNames { roots: "cacertfile", certificate: "certfile", key: "keyfile" };
 
 #[derive(Debug)]
 pub(crate) struct BrokerUrl {
@@ -112,11 +110,7 @@ fn parse(url: &str) -> Result<BrokerUrl, String> {
     }
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, vhost) = place.split_once('/').unwrap_or((place, ""));
-    if authority.matches('@').count() > 1
-        || vhost.contains(['@', '/'])
-        || query.contains('@')
-        || rest.contains('#')
-    {
+    if authority.matches('@').count() > 1 || vhost.contains(['@', '/']) || query.contains('@') || rest.contains('#') {
         return Err(ESCAPE.to_owned());
     }
     let is_encrypted = scheme.eq_ignore_ascii_case("amqps");
@@ -158,9 +152,7 @@ fn check_option(name: &str, value: &str, is_encrypted: bool) -> Result<(), Strin
         "auth_mechanism" if matches!(value.to_ascii_lowercase().as_str(), "plain" | "amqplain") => Ok(()),
         // The broker takes the user's name from the client certificate.
         "auth_mechanism" if is_encrypted && value.eq_ignore_ascii_case("external") => Ok(()),
-        "auth_mechanism" => {
-            Err("auth_mechanism must be plain or amqplain, or with amqps:// external".to_owned())
-        }
+        "auth_mechanism" => Err("auth_mechanism must be plain or amqplain, or with amqps:// external".to_owned()),
         _ if SUPPORTED_OPTIONS.contains(&name) => Ok(()),
         _ if TLS_OPTIONS.contains(&name) && !is_encrypted => {
             Err(format!("{name} needs TLS, but the URL begins with amqp://; use amqps://, or leave it out"))
@@ -184,8 +176,7 @@ mod tests {
     #[test]
     fn one_or_several_urls_are_tried_in_turn() {
         let urls =
-            BrokerUrls::parse_setting("amqp://u:p@a:1/v?heartbeat=5, amqp://[2001:db8::1]/%2f,AMQP://c")
-                .unwrap();
+            BrokerUrls::parse_setting("amqp://u:p@a:1/v?heartbeat=5, amqp://[2001:db8::1]/%2f,AMQP://c").unwrap();
         let hosts = || urls.in_order().map(|(_, url)| url.uri.authority.host).collect::<Vec<_>>();
         assert_eq!(hosts(), ["a", "2001:db8::1", "c"]);
         urls.prefer(2);
@@ -205,8 +196,7 @@ mod tests {
         .unwrap();
         let seen: Vec<_> =
             urls.in_order().map(|(_, url)| (url.address(), url.tls.map(|tls| tls.server_name))).collect();
-        let expected =
-            [("b.example:5671", Some("b.example")), ("192.0.2.1:1", Some("b.example")), ("c:5672", None)];
+        let expected = [("b.example:5671", Some("b.example")), ("192.0.2.1:1", Some("b.example")), ("c:5672", None)];
         assert_eq!(seen, expected.map(|(address, name)| (address.to_owned(), name.map(str::to_owned))));
     }
 

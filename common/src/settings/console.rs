@@ -67,9 +67,7 @@ fn parse(text: &str) -> Option<ConsoleUrl> {
     let host = authority.host().to_lowercase();
     let default = if scheme == "https" { 443 } else { 80 };
     let port = url.port_u16().filter(|port| *port != default);
-    Some(ConsoleUrl(
-        port.map_or_else(|| format!("{scheme}://{host}"), |port| format!("{scheme}://{host}:{port}")),
-    ))
+    Some(ConsoleUrl(port.map_or_else(|| format!("{scheme}://{host}"), |port| format!("{scheme}://{host}:{port}"))))
 }
 
 impl SettingValue for ConsoleUrl {
@@ -97,10 +95,7 @@ impl Section for ConsoleSettings {
         let addr: SocketAddr = env.get::<Self, _>("CONNECT_CONSOLE_ADDR")?;
         let url = env.optional::<Self, ConsoleUrl>("CONNECT_CONSOLE_URL")?;
         if url.is_none() && !addr.ip().is_loopback() {
-            return Err(error(
-                "CONNECT_CONSOLE_URL",
-                "is required when CONNECT_CONSOLE_ADDR is no loopback address",
-            ));
+            return Err(error("CONNECT_CONSOLE_URL", "is required when CONNECT_CONSOLE_ADDR is no loopback address"));
         }
         Ok(Self { addr, url })
     }
@@ -122,13 +117,8 @@ mod tests {
             assert_eq!(parse(given).unwrap().origin(), origin);
         }
         for wrong in [
-            "console.example.com",
-            "http://console.example.com",
-            "https://console.example.com/a",
-            "https://console.example.com/?a",
-            "https://a@console.example.com",
-            "ftp://localhost",
-            "https://",
+            "console.example.com", "http://console.example.com", "https://console.example.com/a",
+            "https://console.example.com/?a", "https://a@console.example.com", "ftp://localhost", "https://",
         ] {
             assert!(parse(wrong).is_none(), "{wrong}");
         }
@@ -136,15 +126,9 @@ mod tests {
 
     #[test]
     fn the_url_follows_from_a_loopback_address_only() {
-        let read =
-            |addr| ConsoleSettings::from_env(&Environment::from_pairs(&[("CONNECT_CONSOLE_ADDR", addr)]));
+        let read = |addr| ConsoleSettings::from_env(&Environment::from_pairs(&[("CONNECT_CONSOLE_ADDR", addr)]));
         let settings = read("127.0.0.1:9000").unwrap();
         assert_eq!(settings.url_at(settings.addr).to_string(), "http://127.0.0.1:9000");
-        assert!(
-            read("0.0.0.0:9000")
-                .unwrap_err()
-                .to_string()
-                .starts_with("setting CONNECT_CONSOLE_URL: is required")
-        );
+        assert!(read("0.0.0.0:9000").unwrap_err().to_string().starts_with("setting CONNECT_CONSOLE_URL: is required"));
     }
 }

@@ -6,8 +6,7 @@ use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 
 /// The names that errors use.
-pub(crate) const NAMES: OptionNames =
-    OptionNames { roots: "sslrootcert", certificate: "sslcert", key: "sslkey" };
+pub(crate) const NAMES: OptionNames = OptionNames { roots: "sslrootcert", certificate: "sslcert", key: "sslkey" };
 
 /// libpq's value of `sslrootcert` for the system's root certificates.
 const SYSTEM_ROOTS: &str = "system";
@@ -39,8 +38,7 @@ impl DatabaseTls {
             .split('&')
             .filter(|pair| !pair.is_empty())
             .partition(|pair| Self::OPTIONS.contains(&pair.split_once('=').unwrap_or((pair, "")).0));
-        let driver =
-            if drivers.is_empty() { base.to_owned() } else { format!("{base}?{}", drivers.join("&")) };
+        let driver = if drivers.is_empty() { base.to_owned() } else { format!("{base}?{}", drivers.join("&")) };
         Ok((driver, Self::from_options(&ours)?))
     }
 

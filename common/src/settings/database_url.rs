@@ -12,57 +12,21 @@ use tokio_postgres::Config;
 use tokio_postgres::config::TargetSessionAttrs;
 
 const FORM: &str = "must be a Postgres URL such as postgres://user@host:5432/connect";
-const ESCAPE: &str =
-    "must have '@', '/' and '?' percent-encoded within user name, password and database name";
+const ESCAPE: &str = "must have '@', '/' and '?' percent-encoded within user name, password and database name";
 
 /// Options that are passed to the driver.
 const SUPPORTED_OPTIONS: [&str; 14] = [
-    "user",
-    "password",
-    "dbname",
-    "options",
-    "host",
-    "hostaddr",
-    "port",
-    "connect_timeout",
-    "tcp_user_timeout",
-    "keepalives",
-    "keepalives_idle",
-    "keepalives_interval",
-    "keepalives_retries",
-    "load_balance_hosts",
+    "user", "password", "dbname", "options", "host", "hostaddr", "port", "connect_timeout", "tcp_user_timeout",
+    "keepalives", "keepalives_idle", "keepalives_interval", "keepalives_retries", "load_balance_hosts",
 ];
 
 /// Other options of libpq. The error names these only, because any other text may be part of a password.
 const UNSUPPORTED_OPTIONS: [&str; 28] = [
-    "sslnegotiation",
-    "sslcompression",
-    "sslkeylogfile",
-    "sslpassword",
-    "sslcertmode",
-    "sslcrl",
-    "sslcrldir",
-    "sslsni",
-    "ssl_min_protocol_version",
-    "ssl_max_protocol_version",
-    "requiressl",
-    "application_name",
-    "fallback_application_name",
-    "passfile",
-    "require_auth",
-    "client_encoding",
-    "replication",
-    "gssencmode",
-    "gsslib",
-    "gssdelegation",
-    "krbsrvname",
-    "requirepeer",
-    "service",
-    "servicefile",
-    "min_protocol_version",
-    "max_protocol_version",
-    "scram_client_key",
-    "scram_server_key",
+    "sslnegotiation", "sslcompression", "sslkeylogfile", "sslpassword", "sslcertmode", "sslcrl", "sslcrldir", "sslsni",
+    "ssl_min_protocol_version", "ssl_max_protocol_version", "requiressl", "application_name",
+    "fallback_application_name", "passfile", "require_auth", "client_encoding", "replication", "gssencmode", "gsslib",
+    "gssdelegation", "krbsrvname", "requirepeer", "service", "servicefile", "min_protocol_version",
+    "max_protocol_version", "scram_client_key", "scram_server_key",
 ];
 
 /// A Postgres URL of which every part is supported, and what was learned about its servers, which clones share.
@@ -186,9 +150,7 @@ fn check_option((name, value): (&str, &str)) -> Result<(), String> {
             Err(format!("{name} is set by the programs themselves; leave it out"))
         }
         ("target_session_attrs", "any" | "read-write" | "read-only") => Ok(()),
-        ("target_session_attrs", _) => {
-            Err("target_session_attrs must be any, read-write or read-only".to_owned())
-        }
+        ("target_session_attrs", _) => Err("target_session_attrs must be any, read-write or read-only".to_owned()),
         _ if DatabaseTls::OPTIONS.contains(&name) => Ok(()),
         _ if SUPPORTED_OPTIONS.contains(&name) => Ok(()),
         _ if UNSUPPORTED_OPTIONS.contains(&name) => Err(format!("{name} is not supported; leave it out")),

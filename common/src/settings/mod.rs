@@ -22,9 +22,7 @@ pub use database_url::DatabaseUrl;
 pub use mailboxes::MailboxSettings;
 pub use networks::Networks;
 pub use retention::{RetentionPeriod, RetentionSettings};
-pub use sections::{
-    BrokerSettings, DatabaseSettings, LogSettings, SealingSettings, ServiceSettings, TraceSettings,
-};
+pub use sections::{BrokerSettings, DatabaseSettings, LogSettings, SealingSettings, ServiceSettings, TraceSettings};
 pub(crate) use servers::places_from;
 pub use value::{ByteSize, SettingValue};
 
@@ -84,11 +82,7 @@ impl Environment {
     /// The environment of this process.
     #[expect(clippy::disallowed_methods, reason = "settings are read here and nowhere else")]
     pub fn from_process() -> Self {
-        Self(
-            std::env::vars_os()
-                .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
-                .collect(),
-        )
+        Self(std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))).collect())
     }
 
     /// An environment of the given pairs, for tests.
@@ -112,8 +106,7 @@ impl Environment {
 
     /// [`get`](Self::get) for a variable that may be left out.
     pub fn optional<S: Section, T: SettingValue>(&self, name: &str) -> Result<Option<T>, SettingError> {
-        let variable =
-            S::VARIABLES.iter().find(|variable| variable.name == name).expect("a declared variable");
+        let variable = S::VARIABLES.iter().find(|variable| variable.name == name).expect("a declared variable");
         let default = variable.default.filter(|default| !default.is_empty()).map(str::to_owned);
         match self.written(name)?.or(default) {
             Some(text) => T::parse_setting(&text).map(Some).map_err(|what| error(name, &what)),

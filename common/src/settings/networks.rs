@@ -20,8 +20,7 @@ impl Networks {
 impl SettingValue for Networks {
     fn parse_setting(text: &str) -> Result<Self, String> {
         let networks: Option<Arc<[IpNet]>> = text.split(',').map(|item| network(item.trim())).collect();
-        let networks =
-            networks.ok_or("must be networks or addresses such as 10.0.0.0/8,2001:db8::/32,192.0.2.7")?;
+        let networks = networks.ok_or("must be networks or addresses such as 10.0.0.0/8,2001:db8::/32,192.0.2.7")?;
         if networks.iter().any(|network| network.prefix_len() == 0) {
             // Otherwise everybody could send what only a trusted proxy may.
             return Err("must not have a network of prefix length 0, which contains every caller".to_owned());
@@ -33,10 +32,8 @@ impl SettingValue for Networks {
 /// A network, or the network of a single address. One of IPv4 addresses that are mapped into IPv6 would match nothing,
 /// because addresses are compared in their IPv4 form.
 fn network(text: &str) -> Option<IpNet> {
-    let network = text
-        .parse()
-        .or_else(|_| text.parse().map(|address: IpAddr| IpNet::from(address.to_canonical())))
-        .ok()?;
+    let network =
+        text.parse().or_else(|_| text.parse().map(|address: IpAddr| IpNet::from(address.to_canonical()))).ok()?;
     let is_mapped = matches!(network, IpNet::V6(network) if network.addr().to_ipv4_mapped().is_some());
     (!is_mapped).then_some(network)
 }
@@ -54,9 +51,7 @@ mod tests {
         for other in ["11.0.0.1", "192.0.2.8", "2001:db9::1", "::a00:1"] {
             assert!(!networks.contains(other.parse().unwrap()), "{other}");
         }
-        for wrong in
-            ["10.0.0.0/33", "10.0.0.0/8,", "proxy.example", "10.0.0.0-10.0.0.9", "::ffff:10.0.0.0/104"]
-        {
+        for wrong in ["10.0.0.0/33", "10.0.0.0/8,", "proxy.example", "10.0.0.0-10.0.0.9", "::ffff:10.0.0.0/104"] {
             assert!(Networks::parse_setting(wrong).is_err(), "{wrong}");
         }
     }

@@ -50,8 +50,7 @@ impl fmt::Display for RetentionPeriod {
         let Some(period) = self.0 else { return f.write_str("off") };
         let millis = period.as_millis();
         let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms")];
-        let (length, unit) =
-            units.into_iter().find(|unit| millis.is_multiple_of(unit.0)).unwrap_or((1, "ms"));
+        let (length, unit) = units.into_iter().find(|unit| millis.is_multiple_of(unit.0)).unwrap_or((1, "ms"));
         write!(f, "{}{unit}", millis / length)
     }
 }
@@ -62,9 +61,7 @@ impl SettingValue for RetentionPeriod {
             return Ok(Self::OFF);
         }
         let period = Duration::parse_setting(text);
-        period
-            .map(Self::of)
-            .map_err(|_| "must be off, or a duration above zero such as 24h or 30d".to_owned())
+        period.map(Self::of).map_err(|_| "must be off, or a duration above zero such as 24h or 30d".to_owned())
     }
 }
 
@@ -131,15 +128,12 @@ mod tests {
     use super::*;
 
     fn settings(name: &str, value: &str) -> Result<RetentionSettings, String> {
-        RetentionSettings::from_env(&Environment::from_pairs(&[(name, value)]))
-            .map_err(|error| error.to_string())
+        RetentionSettings::from_env(&Environment::from_pairs(&[(name, value)])).map_err(|error| error.to_string())
     }
 
     #[test]
     fn periods_are_durations_or_off() {
-        for (text, shown) in
-            [("30d", "30d"), ("48h", "2d"), ("90m", "90m"), ("1500ms", "1500ms"), ("off", "off")]
-        {
+        for (text, shown) in [("30d", "30d"), ("48h", "2d"), ("90m", "90m"), ("1500ms", "1500ms"), ("off", "off")] {
             let expected = Ok(shown.to_owned());
             assert_eq!(RetentionPeriod::parse_setting(text).map(|period| period.to_string()), expected);
         }

@@ -1,9 +1,7 @@
 //! Declares the settings that several programs read, in sections. The other files of this directory parse values, except `retention`
 //! and `console`, which declare their sections themselves.
 
-use super::{
-    BrokerUrls, ByteSize, DatabaseUrl, Environment, RetentionPeriod, Section, SettingError, Variable, error,
-};
+use super::{BrokerUrls, ByteSize, DatabaseUrl, Environment, RetentionPeriod, Section, SettingError, Variable, error};
 use crate::sealed::{MasterKey, MasterKeys};
 use crate::variables;
 use hyper::Uri;
@@ -82,10 +80,7 @@ impl Section for BrokerSettings {
         let prefix: String = env.get::<Self, _>("CONNECT_QUEUE_PREFIX")?;
         let plain = prefix.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
         if !plain || prefix.len() > 100 {
-            return Err(error(
-                "CONNECT_QUEUE_PREFIX",
-                "must be at most 100 letters, digits, '-', '_' or '.'",
-            ));
+            return Err(error("CONNECT_QUEUE_PREFIX", "must be at most 100 letters, digits, '-', '_' or '.'"));
         }
         let dead_letters: RetentionPeriod = env.get::<Self, _>("CONNECT_RETENTION_DEAD_LETTERS")?;
         if dead_letters.length().is_some_and(|length| length > DEAD_LETTERS_MAX) {
@@ -195,8 +190,7 @@ impl Section for TraceSettings {
         const NAME: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
         let Some(base) = env.optional::<Self, String>(NAME)? else { return Ok(Self { url: None }) };
         let url = format!("{}/v1/traces", base.trim_end_matches('/')).parse::<Uri>().ok();
-        let url =
-            url.filter(|url| matches!(url.scheme_str(), Some("http" | "https")) && url.host().is_some());
+        let url = url.filter(|url| matches!(url.scheme_str(), Some("http" | "https")) && url.host().is_some());
         let wrong = || error(NAME, "must be a URL such as http://localhost:4318");
         Ok(Self { url: Some(url.ok_or_else(wrong)?) })
     }
@@ -208,9 +202,7 @@ mod tests {
 
     #[test]
     fn traces_are_posted_below_the_endpoint() {
-        let of = |base| {
-            TraceSettings::from_env(&Environment::from_pairs(&[("OTEL_EXPORTER_OTLP_ENDPOINT", base)]))
-        };
+        let of = |base| TraceSettings::from_env(&Environment::from_pairs(&[("OTEL_EXPORTER_OTLP_ENDPOINT", base)]));
         for (base, url) in [
             ("http://localhost:4318", "http://localhost:4318/v1/traces"),
             ("https://collector.example/otlp/", "https://collector.example/otlp/v1/traces"),
@@ -236,12 +228,8 @@ mod tests {
     fn a_fault_names_the_setting_and_never_its_value() {
         let broken = Environment::from_pairs(&[("DATABASE_URL", "postgres://u:hunter2@[")]);
         let message = DatabaseSettings::from_env(&broken).unwrap_err().to_string();
-        assert!(
-            message.starts_with("setting DATABASE_URL: must be") && !message.contains("hunter2"),
-            "{message}"
-        );
-        let missing =
-            DatabaseSettings::from_env(&Environment::from_pairs(&[("DATABASE_URL", " ")])).unwrap_err();
+        assert!(message.starts_with("setting DATABASE_URL: must be") && !message.contains("hunter2"), "{message}");
+        let missing = DatabaseSettings::from_env(&Environment::from_pairs(&[("DATABASE_URL", " ")])).unwrap_err();
         assert_eq!(missing.to_string(), "setting DATABASE_URL: is required");
     }
 
@@ -250,9 +238,8 @@ mod tests {
         let file = std::env::temp_dir().join(format!("connect-setting-{}", std::process::id()));
         std::fs::write(&file, "postgres://a/b\n").unwrap();
         let path = file.to_str().unwrap();
-        let url = |pairs: &[(&str, &str)]| {
-            DatabaseSettings::from_env(&Environment::from_pairs(pairs)).map(|read| read.url)
-        };
+        let url =
+            |pairs: &[(&str, &str)]| DatabaseSettings::from_env(&Environment::from_pairs(pairs)).map(|read| read.url);
         assert_eq!(url(&[("DATABASE_URL_FILE", path)]), url(&[("DATABASE_URL", "postgres://a/b")]));
         let twice = url(&[("DATABASE_URL_FILE", path), ("DATABASE_URL", "postgres://a/b")]).unwrap_err();
         assert_eq!(twice.to_string(), "setting DATABASE_URL_FILE: cannot be combined with DATABASE_URL");
@@ -261,17 +248,12 @@ mod tests {
         assert_eq!(empty.to_string(), "setting DATABASE_URL: is required");
         std::fs::remove_file(&file).unwrap();
         let missing = url(&[("DATABASE_URL_FILE", path)]).unwrap_err();
-        assert!(
-            missing.to_string().starts_with("setting DATABASE_URL_FILE: must be a readable file: "),
-            "{missing}"
-        );
+        assert!(missing.to_string().starts_with("setting DATABASE_URL_FILE: must be a readable file: "), "{missing}");
     }
 
     #[test]
     fn reads_use_database_url_by_default() {
-        let read =
-            DatabaseSettings::from_env(&Environment::from_pairs(&[("DATABASE_URL", "postgres://a/b")]))
-                .unwrap();
+        let read = DatabaseSettings::from_env(&Environment::from_pairs(&[("DATABASE_URL", "postgres://a/b")])).unwrap();
         assert_eq!(read.read_url, read.url);
         assert_eq!(read.direct_url, read.url);
     }

@@ -54,19 +54,13 @@ impl SettingValue for ByteSize {
             };
             usize::try_from(number).ok()?.checked_mul(factor)
         });
-        scaled
-            .filter(|size| *size > 0)
-            .map(Self)
-            .ok_or_else(|| "must be a size such as 512KiB or 4MiB".to_owned())
+        scaled.filter(|size| *size > 0).map(Self).ok_or_else(|| "must be a size such as 512KiB or 4MiB".to_owned())
     }
 }
 
 impl SettingValue for u32 {
     fn parse_setting(text: &str) -> Result<Self, String> {
-        text.parse()
-            .ok()
-            .filter(|n| *n > 0)
-            .ok_or_else(|| format!("must be a whole number from 1 to {}", Self::MAX))
+        text.parse().ok().filter(|n| *n > 0).ok_or_else(|| format!("must be a whole number from 1 to {}", Self::MAX))
     }
 }
 

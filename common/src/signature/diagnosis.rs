@@ -111,10 +111,7 @@ mod tests {
             (format!("t=now,v1={MAC}"), "t is not a number of seconds in digits"),
             (format!("t=99999999999999999999,v1={MAC}"), "t is too large"),
             (format!("t=1,V1={MAC}"), "has neither v1= nor v2= after the comma"),
-            (
-                "t=1,v1=ABEiM0RVZneImaq7zN3u/wARIjNEVWZ3iJmqu8zd7v8=".to_owned(),
-                "the MAC is in base64, not in hex",
-            ),
+            ("t=1,v1=ABEiM0RVZneImaq7zN3u/wARIjNEVWZ3iJmqu8zd7v8=".to_owned(), "the MAC is in base64, not in hex"),
             (format!("t=1,v1={}zz", &MAC[..62]), "the MAC has characters that are no hex digits"),
             (format!("t=1,v1={}", &MAC[..62]), "the MAC does not have exactly 64 hex digits"),
         ] {

@@ -27,10 +27,7 @@ pub fn sign_webhook<'a>(secrets: impl IntoIterator<Item = &'a [u8]>, timestamp: 
 /// The header `webhook-signature` of a webhook with the id `id` (D46; Standard Webhooks): `v1,<base64>` for each of `secrets`,
 /// separated by blanks. Its key are the bytes of which a secret is the base64, after `whsec_`; a secret of another form signs nothing.
 pub fn sign_standard_webhook<'a>(
-    secrets: impl IntoIterator<Item = &'a str>,
-    id: &str,
-    timestamp: i64,
-    body: &[u8],
+    secrets: impl IntoIterator<Item = &'a str>, id: &str, timestamp: i64, body: &[u8],
 ) -> String {
     let start = format!("{id}.{timestamp}");
     let keys = secrets.into_iter().filter_map(|secret| STANDARD.decode(secret.strip_prefix("whsec_")?).ok());
@@ -133,8 +130,7 @@ mod tests {
     fn every_vector_has_the_expected_result() {
         let vectors = vectors();
         for case in &vectors.cases {
-            let verdict =
-                verify_webhook(case.secret.as_bytes(), &case.header, case.body.as_bytes(), case.now);
+            let verdict = verify_webhook(case.secret.as_bytes(), &case.header, case.body.as_bytes(), case.now);
             assert_eq!(verdict.is_ok(), case.valid, "{}: {verdict:?}", case.why);
         }
         assert!(vectors.cases.len() >= 20);

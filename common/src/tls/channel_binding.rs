@@ -39,12 +39,7 @@ fn content(der: &[u8]) -> Option<(&[u8], &[u8])> {
         None => (usize::from(*first), rest),
         Some(bytes) => {
             let (length, rest) = rest.split_at_checked(usize::from(bytes))?;
-            (
-                length
-                    .iter()
-                    .try_fold(0_usize, |sum, byte| Some(sum.checked_mul(256)? + usize::from(*byte)))?,
-                rest,
-            )
+            (length.iter().try_fold(0_usize, |sum, byte| Some(sum.checked_mul(256)? + usize::from(*byte)))?, rest)
         }
     };
     rest.split_at_checked(length)
@@ -54,18 +49,12 @@ fn content(der: &[u8]) -> Option<(&[u8], &[u8])> {
 mod tests {
     use super::*;
     use rcgen::{
-        CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519,
-        SignatureAlgorithm,
+        CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519, SignatureAlgorithm,
     };
 
     fn certificate(algorithm: &'static SignatureAlgorithm) -> Vec<u8> {
         let key = KeyPair::generate_for(algorithm).unwrap();
-        CertificateParams::new(vec!["localhost".to_owned()])
-            .unwrap()
-            .self_signed(&key)
-            .unwrap()
-            .der()
-            .to_vec()
+        CertificateParams::new(vec!["localhost".to_owned()]).unwrap().self_signed(&key).unwrap().der().to_vec()
     }
 
     #[test]

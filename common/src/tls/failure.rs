@@ -49,9 +49,7 @@ fn explain(error: &Error, names: &OptionNames) -> String {
 fn explain_other(error: &Error) -> String {
     match error {
         Error::InvalidMessage(_) => "the server does not use TLS on this port".to_owned(),
-        Error::PeerIncompatible(_) => {
-            "the server offers neither TLS 1.2 nor 1.3 with a supported cipher".to_owned()
-        }
+        Error::PeerIncompatible(_) => "the server offers neither TLS 1.2 nor 1.3 with a supported cipher".to_owned(),
         other => other.to_string(),
     }
 }
@@ -114,9 +112,9 @@ fn explain_alert(alert: AlertDescription, names: &OptionNames) -> String {
         AlertDescription::CertificateRequired => {
             format!("the server requires a client certificate; set {certificate} and {key}")
         }
-        AlertDescription::HandshakeFailure => format!(
-            "the server refused the handshake; it may require a client certificate ({certificate} and {key})"
-        ),
+        AlertDescription::HandshakeFailure => {
+            format!("the server refused the handshake; it may require a client certificate ({certificate} and {key})")
+        }
         AlertDescription::UnknownCA
         | AlertDescription::BadCertificate
         | AlertDescription::UnsupportedCertificate
@@ -143,8 +141,7 @@ mod tests {
 
     #[test]
     fn names_of_a_certificate_are_shown_without_the_librarys_types() {
-        let presented =
-            ["DnsName(\"*.a.example\")", "IpAddress(127.0.0.1)", "DirectoryName"].map(str::to_owned);
+        let presented = ["DnsName(\"*.a.example\")", "IpAddress(127.0.0.1)", "DirectoryName"].map(str::to_owned);
         assert_eq!(names_in(&presented), "*.a.example, 127.0.0.1, DirectoryName");
         assert_eq!(names_in(&[]), "no host");
     }

@@ -20,9 +20,7 @@ pub(crate) struct TlsServer {
 
 /// Encrypts a stream to a server, and verifies the server.
 pub(crate) async fn handshake<S: AsyncRead + AsyncWrite + Unpin>(
-    config: Arc<ClientConfig>,
-    server: &TlsServer,
-    stream: S,
+    config: Arc<ClientConfig>, server: &TlsServer, stream: S,
 ) -> Result<TlsStream<S>, TlsFailure> {
     let failure = |what| TlsFailure { server: server.address.clone(), what };
     let name = ServerName::try_from(server.name.clone())

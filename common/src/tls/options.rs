@@ -35,10 +35,7 @@ pub(crate) struct TlsOptions {
 impl TlsOptions {
     /// Options of a URL with these files. The error says that one of the client's files is missing.
     pub(crate) fn new(
-        names: &'static OptionNames,
-        roots: Option<PathBuf>,
-        certificate: Option<PathBuf>,
-        key: Option<PathBuf>,
+        names: &'static OptionNames, roots: Option<PathBuf>, certificate: Option<PathBuf>, key: Option<PathBuf>,
     ) -> Result<Self, String> {
         let client = match (certificate, key) {
             (Some(certificate), Some(key)) => Some(ClientCertificate { certificate, key }),
@@ -62,9 +59,9 @@ impl TlsOptions {
             Some(client) => {
                 let (chain, key) = self.identity(client)?;
                 let pair = format!("{} {}", self.names.key, client.key.display());
-                builder.with_client_auth_cert(chain, key).map_err(|error| {
-                    format!("{pair} is not the private key of {}: {error}", self.names.certificate)
-                })?
+                builder
+                    .with_client_auth_cert(chain, key)
+                    .map_err(|error| format!("{pair} is not the private key of {}: {error}", self.names.certificate))?
             }
         };
         Ok(Arc::new(config))
@@ -74,8 +71,7 @@ impl TlsOptions {
         let Some(path) = &self.roots else {
             let roots = TrustedRoots::system();
             let missing = "the system has no root certificates";
-            let what =
-                || format!("{missing}: install the package ca-certificates, or set {}", self.names.roots);
+            let what = || format!("{missing}: install the package ca-certificates, or set {}", self.names.roots);
             return if roots.is_empty() { Err(what()) } else { Ok(roots) };
         };
         let mut roots = TrustedRoots::none();
@@ -84,27 +80,16 @@ impl TlsOptions {
     }
 
     fn identity(
-        &self,
-        client: &ClientCertificate,
+        &self, client: &ClientCertificate,
     ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String> {
         let ClientCertificate { certificate, key } = client;
-        let chain =
-            CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-        let chain = chain
-            .map_err(|error| format!("{} {}: {error}", self.names.certificate, certificate.display()))?;
+        let chain = CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        let chain = chain.map_err(|error| format!("{} {}: {error}", self.names.certificate, certificate.display()))?;
         if chain.is_empty() {
-            return Err(format!(
-                "{} {}: contains no certificate",
-                self.names.certificate,
-                certificate.display()
-            ));
+            return Err(format!("{} {}: contains no certificate", self.names.certificate, certificate.display()));
         }
         let key = PrivateKeyDer::from_pem_file(key).map_err(|error| {
-            format!(
-                "{} {}: {error}; expected an unencrypted private key (PEM)",
-                self.names.key,
-                key.display()
-            )
+            format!("{} {}: {error}; expected an unencrypted private key (PEM)", self.names.key, key.display())
         })?;
         Ok((chain, key))
     }

@@ -44,8 +44,7 @@ pub struct CertificateFile {
 /// The files that these options name, and whether they expire `within` that time.
 pub(crate) fn certificate_files(options: &TlsOptions, within: Duration) -> Vec<CertificateFile> {
     let at = later(within);
-    let client =
-        options.client.as_ref().map(|client| (options.names.certificate, &client.certificate, false));
+    let client = options.client.as_ref().map(|client| (options.names.certificate, &client.certificate, false));
     let authorities = options.roots.as_ref().map(|path| (options.names.roots, path, true));
     let files = [client, authorities].into_iter().flatten();
     files
@@ -73,10 +72,7 @@ fn file_expiry(path: &Path, has_authorities: bool, at: UnixTime) -> Result<Optio
 
 /// When a certificate expires, if that is before `at`. The verifier looks at the time before it looks for the issuer and the purpose, which
 /// therefore do not matter; whatever else it objects to is no matter of time.
-fn certificate_expiry(
-    certificate: &CertificateDer<'_>,
-    at: UnixTime,
-) -> Result<Option<DateTime<Utc>>, String> {
+fn certificate_expiry(certificate: &CertificateDer<'_>, at: UnixTime) -> Result<Option<DateTime<Utc>>, String> {
     let mut roots = RootCertStore::empty();
     roots.add(certificate.clone()).map_err(|error| error.to_string())?;
     let name = ServerName::try_from("localhost").map_err(|error| error.to_string())?;
@@ -86,10 +82,7 @@ fn certificate_expiry(
 
 /// Makes a handshake on a connected stream, and returns when the server's certificates expire, if they do so `within` that time.
 pub(crate) async fn expiry(
-    options: &TlsOptions,
-    server: &TlsServer,
-    stream: TcpStream,
-    within: Duration,
+    options: &TlsOptions, server: &TlsServer, stream: TcpStream, within: Duration,
 ) -> Result<Option<DateTime<Utc>>, String> {
     let encrypted = handshake(options.load()?, server, stream).await.map_err(|failure| failure.what)?;
     let (_, session) = encrypted.get_ref();
@@ -104,10 +97,7 @@ fn later(within: Duration) -> UnixTime {
 
 /// Verifies the chain as if it were later, which tells what expires first.
 fn expires(
-    options: &TlsOptions,
-    name: &str,
-    chain: &[CertificateDer<'_>],
-    at: UnixTime,
+    options: &TlsOptions, name: &str, chain: &[CertificateDer<'_>], at: UnixTime,
 ) -> Result<Option<DateTime<Utc>>, String> {
     let Some((own, others)) = chain.split_first() else {
         return Err("the server sent no certificate".to_owned());

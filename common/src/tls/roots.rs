@@ -7,8 +7,8 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{
-    CertificateError, ClientConfig, ConfigBuilder, DigitallySignedStruct, Error, RootCertStore,
-    SignatureScheme, WantsVerifier, client::WantsClientCert,
+    CertificateError, ClientConfig, ConfigBuilder, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    WantsVerifier, client::WantsClientCert,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -69,10 +69,8 @@ impl TrustedRoots {
 
     /// The verifier of the certificates that servers present.
     pub(super) fn verifier(self) -> Result<Verifier, String> {
-        let authorities = WebPkiServerVerifier::builder_with_provider(
-            Arc::new(self.authorities),
-            Arc::new(ring::default_provider()),
-        );
+        let authorities =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(self.authorities), Arc::new(ring::default_provider()));
         let authorities = authorities.build().map_err(|error| error.to_string())?;
         Ok(Verifier { authorities, listed: self.listed })
     }
@@ -93,11 +91,7 @@ pub(super) fn is_authoritys(fault: &CertificateError) -> bool {
 
 impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
-        &self,
-        own: &CertificateDer<'_>,
-        others: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        ocsp: &[u8],
+        &self, own: &CertificateDer<'_>, others: &[CertificateDer<'_>], name: &ServerName<'_>, ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         match self.authorities.verify_server_cert(own, others, name, ocsp, now) {
@@ -110,19 +104,13 @@ impl ServerCertVerifier for Verifier {
     }
 
     fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
+        &self, message: &[u8], certificate: &CertificateDer<'_>, signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         self.authorities.verify_tls12_signature(message, certificate, signature)
     }
 
     fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
+        &self, message: &[u8], certificate: &CertificateDer<'_>, signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         self.authorities.verify_tls13_signature(message, certificate, signature)
     }
@@ -151,11 +139,7 @@ mod tests {
     /// What `openssl x509 -req -signkey` makes: version 1, without extensions.
     const VERSION_1: &str = "MIIBJDCBywIUZIHvs+tVnqOu7Avf+Va2mrkcNAowCgYIKoZIzj0EAwIwFDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyNjAyNTUwN1oYDzIxMjYxMTAyMDI1NTA3WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAAQQSE4gY9xg965V5xCTREtaa5LpT17LnBRRqsrb8CQlLs7y+BykLa9H0XISMeyX/zni4vDPMA8A99lYmZ72qgCRMAoGCCqGSM49BAMCA0gAMEUCIHHf6D6QQCRFXZAz3eD3as72yxWnhHddcnMDu6q/zBtAAiEA+lhQHFNuIhLByQCcNpHUK4tHxvjNinNPXyEY6sNJE1Q=";
 
-    fn verified(
-        listed: &rcgen::Certificate,
-        presented: &CertificateDer<'_>,
-        name: &str,
-    ) -> Result<(), Error> {
+    fn verified(listed: &rcgen::Certificate, presented: &CertificateDer<'_>, name: &str) -> Result<(), Error> {
         let path = std::env::temp_dir().join(format!("connect-listed-{}-{name}.pem", std::process::id()));
         std::fs::write(&path, listed.pem()).unwrap();
         let mut roots = TrustedRoots::none();

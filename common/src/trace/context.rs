@@ -36,11 +36,7 @@ impl TraceContext {
     /// Starts the trace of a request whose caller has sent none. It is named like the request, so that either id finds it.
     pub fn begin_for(request_id: Uuid, is_sampled: bool) -> Self {
         let trace_id = TraceId(request_id.as_u128());
-        if request_id.is_nil() {
-            Self::begin(is_sampled)
-        } else {
-            Self { trace_id, ..Self::begin(is_sampled) }
-        }
+        if request_id.is_nil() { Self::begin(is_sampled) } else { Self { trace_id, ..Self::begin(is_sampled) } }
     }
 
     /// Another span of the trace.
@@ -139,11 +135,7 @@ mod tests {
         let begun = TraceContext::begin_for(id, true);
         assert_eq!((begun.trace_id.to_string(), begun.is_sampled), (id.simple().to_string(), true));
         assert_eq!(begun.trace_id.as_uuid(), id);
-        assert_ne!(
-            TraceContext::begin_for(Uuid::nil(), true).trace_id.as_uuid(),
-            Uuid::nil(),
-            "not a valid id"
-        );
+        assert_ne!(TraceContext::begin_for(Uuid::nil(), true).trace_id.as_uuid(), Uuid::nil(), "not a valid id");
     }
 
     #[test]

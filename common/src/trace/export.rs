@@ -44,8 +44,7 @@ struct Running {
 /// Starts the export of the spans of the program `service`, if `settings` name a collector. The error names the setting.
 pub fn start(settings: &TraceSettings, service: &'static str) -> Result<Exporter, String> {
     let Some(url) = settings.url.clone() else { return Ok(Exporter(None)) };
-    let collector =
-        Collector::new(url).map_err(|error| format!("setting OTEL_EXPORTER_OTLP_ENDPOINT: {error}"))?;
+    let collector = Collector::new(url).map_err(|error| format!("setting OTEL_EXPORTER_OTLP_ENDPOINT: {error}"))?;
     let (sender, spans) = mpsc::channel(QUEUE_MAX);
     let ending = CancellationToken::new();
     let export = Export { spans, collector, service, is_failing: false };
@@ -161,8 +160,7 @@ impl Collector {
             return Err("no root certificates are installed".to_owned());
         }
         let tls = roots.client()?.with_no_client_auth();
-        let connector =
-            HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().build();
+        let connector = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().build();
         Ok(Self { client: Client::builder(TokioExecutor::new()).build(connector), url })
     }
 
@@ -179,10 +177,11 @@ impl Collector {
             .header(USER_AGENT, crate::version::USER_AGENT)
             .body(Full::new(Bytes::from(body)))
             .map_err(|error| error.to_string())?;
-        let response =
-            self.client.request(request).await.map_err(|error| {
-                explain_tls_of(&error, "SSL_CERT_FILE").unwrap_or_else(|| error.to_string())
-            })?;
+        let response = self
+            .client
+            .request(request)
+            .await
+            .map_err(|error| explain_tls_of(&error, "SSL_CERT_FILE").unwrap_or_else(|| error.to_string()))?;
         let status = response.status();
         // The body is read so that the connection can be reused.
         drop(Limited::new(response.into_body(), RESPONSE_BYTES_MAX).collect().await);

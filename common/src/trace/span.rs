@@ -67,22 +67,14 @@ impl TraceSpan {
 
     /// Starts a span: a child of `parent`, or a trace that is named like the request.
     pub fn begin_named_like(
-        request_id: Uuid,
-        parent: Option<TraceContext>,
-        name: &'static str,
-        kind: SpanKind,
+        request_id: Uuid, parent: Option<TraceContext>, name: &'static str, kind: SpanKind,
     ) -> Self {
         let begin = || TraceContext::begin_for(request_id, export::is_exporting());
         let context = parent.map_or_else(begin, TraceContext::child);
         Self::of_context(context, parent, name, kind)
     }
 
-    fn of_context(
-        context: TraceContext,
-        parent: Option<TraceContext>,
-        name: &'static str,
-        kind: SpanKind,
-    ) -> Self {
+    fn of_context(context: TraceContext, parent: Option<TraceContext>, name: &'static str, kind: SpanKind) -> Self {
         let is_recorded = context.is_sampled && export::is_exporting();
         let record = is_recorded.then(|| {
             let parent = parent.map(|parent| parent.span_id);

@@ -55,11 +55,7 @@ impl HeldSlots {
     /// Takes over what a renewal says. `deliveries` are those under way in each slot: of the slots, `excess` are closed that have
     /// the fewest. Nothing new is opened while `is_draining`.
     pub(super) fn renew(
-        &mut self,
-        leases: Leases,
-        excess: usize,
-        deliveries: &HashMap<i16, usize>,
-        is_draining: bool,
+        &mut self, leases: Leases, excess: usize, deliveries: &HashMap<i16, usize>, is_draining: bool,
     ) -> Renewal {
         self.until = leases.until;
         let is_given_up = |lease: &Lease| self.given_up.get(&lease.slot) == Some(&lease.epoch);
@@ -75,8 +71,7 @@ impl HeldSlots {
         if !is_draining {
             self.close_excess(excess, deliveries);
         }
-        let opened =
-            self.open().into_iter().filter(|lease| !before.contains(lease)).map(|lease| bit(lease.slot));
+        let opened = self.open().into_iter().filter(|lease| !before.contains(lease)).map(|lease| bit(lease.slot));
         Renewal { opened: opened.fold(0, |slots, slot| slots | slot), lost, given_up }
     }
 

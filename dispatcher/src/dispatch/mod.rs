@@ -25,10 +25,8 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 /// Statements that failed.
-pub(crate) static FAN_OUT_OUTAGE: Outage =
-    Outage::new("fan out", "fanning out events of the outbox failed; retrying");
-pub(crate) static READ_OUTAGE: Outage =
-    Outage::new("read deliveries", "reading due deliveries failed; retrying");
+pub(crate) static FAN_OUT_OUTAGE: Outage = Outage::new("fan out", "fanning out events of the outbox failed; retrying");
+pub(crate) static READ_OUTAGE: Outage = Outage::new("read deliveries", "reading due deliveries failed; retrying");
 
 /// Limits the log lines about deliveries that cannot be read.
 static UNREADABLE: LogLimit<1> = LogLimit::new();
@@ -121,11 +119,7 @@ struct Look {
 const FIRST: (i16, Uuid) = (-1, Uuid::nil());
 
 /// Delivers webhooks until `shutdown`, and then until the attempts under way are recorded.
-pub(crate) async fn run(
-    of: DispatchDependencies,
-    events: UnboundedReceiver<Event>,
-    shutdown: CancellationToken,
-) {
+pub(crate) async fn run(of: DispatchDependencies, events: UnboundedReceiver<Event>, shutdown: CancellationToken) {
     let now = Instant::now();
     let dispatch = Dispatch {
         due: DueDeliveries::new(of.most),
@@ -302,16 +296,14 @@ impl Dispatch {
     fn read(&mut self, leases: &[Lease], reads: &[Read], due: Result<Vec<Due>, TxError>, now: Instant) {
         self.reads -= 1;
         // What was recorded since the statement began may be read as if it were pending.
-        let outdated: HashSet<(Uuid, i64)> =
-            reads.iter().flat_map(|read| self.due.finish_read(read, now)).collect();
+        let outdated: HashSet<(Uuid, i64)> = reads.iter().flat_map(|read| self.due.finish_read(read, now)).collect();
         match due {
             Ok(due) => {
                 READ_OUTAGE.report_success();
                 let mut left: HashMap<Uuid, usize> =
                     reads.iter().map(|read| (read.subscription_id, read.most)).collect();
                 for (delivery, due_in) in due {
-                    let (key, slot) =
-                        ((delivery.tenant_id, delivery.subscription_id), slot_of(delivery.tenant_id));
+                    let (key, slot) = ((delivery.tenant_id, delivery.subscription_id), slot_of(delivery.tenant_id));
                     let left = left.entry(key.1).or_default();
                     *left = left.saturating_sub(1);
                     let is_sendable = !delivery.target.is_paused && !delivery.target.is_removed;
@@ -360,16 +352,14 @@ impl Dispatch {
 
     /// Whether what was read of the slot may be used: its lease was held then, and is still.
     fn is_usable(&self, leases: &[Lease], slot: i16) -> bool {
-        Instant::now() < self.slots.until
-            && self.slots.open_slot(slot).is_some_and(|lease| leases.contains(&lease))
+        Instant::now() < self.slots.until && self.slots.open_slot(slot).is_some_and(|lease| leases.contains(&lease))
     }
 
     fn attempt(&self, Started { attempt, delivery }: Started) {
         let slot = slot_of(delivery.tenant_id);
         // Only what is of open slots is due.
         let lease = self.slots.open_slot(slot).unwrap_or(Lease { slot, epoch: -1 });
-        let (sender, records, events) =
-            (self.of.sender.clone(), self.of.records.clone(), self.of.events.clone());
+        let (sender, records, events) = (self.of.sender.clone(), self.of.records.clone(), self.of.events.clone());
         drop(common::critical_task::spawn("attempt", async move {
             let (record, has_responded) = sender.attempt(delivery, lease).await;
             // The record comes first, so that a drain that sees no attempt sees its record. The recorder outlives all attempts.

@@ -40,8 +40,8 @@ impl Fixture {
 
     /// Offers that many deliveries with numbers from `first` on; returns the attempts that begin.
     fn offer(&mut self, tenant: u128, subscription: u128, numbers: std::ops::Range<i64>) -> Vec<u64> {
-        let offered = numbers
-            .filter_map(|number| self.due.offer(delivery(tenant, subscription, number), SLOT, self.now));
+        let offered =
+            numbers.filter_map(|number| self.due.offer(delivery(tenant, subscription, number), SLOT, self.now));
         offered.map(|started| started.attempt).collect()
     }
 
@@ -107,11 +107,7 @@ fn prompt_receivers_that_hang_all_at_once_leave_attempts_to_other_tenants() {
     assert_eq!(hanging, 11);
     fixture.now += PROMPT + Duration::from_millis(1);
     fixture.due.tidy(fixture.now);
-    assert_eq!(
-        (fixture.due.load.slow, fixture.due.room()),
-        (11, 21),
-        "they count as slow before they have ended"
-    );
+    assert_eq!((fixture.due.load.slow, fixture.due.room()), (11, 21), "they count as slow before they have ended");
     assert_eq!(fixture.offer(2, 21, 1..2).len(), 1, "a new receiver of another tenant");
 }
 
@@ -128,11 +124,7 @@ fn what_is_due_is_read_without_what_is_held_and_nothing_is_attempted_twice() {
     held.sort_unstable();
     assert_eq!((read.slot, held), (SLOT, vec![1, 2]));
     fixture.due.release(id(11), 1);
-    assert_eq!(
-        fixture.due.held_by_slot(),
-        HashMap::from([(SLOT, 2)]),
-        "it may be read as pending until then"
-    );
+    assert_eq!(fixture.due.held_by_slot(), HashMap::from([(SLOT, 2)]), "it may be read as pending until then");
     assert_eq!(fixture.due.finish_read(read, fixture.now), [(id(11), 1)]);
     assert_eq!(fixture.offer(1, 11, 2..4).len(), 1, "the second one is held until it is on record");
     assert_eq!(fixture.due.held_by_slot(), HashMap::from([(SLOT, 2)]));

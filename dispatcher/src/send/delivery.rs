@@ -100,13 +100,7 @@ impl DeliverySender {
         LOOK_UP_OWNER.scope(delivery.tenant_id, self.sender.send(&request)).await
     }
 
-    fn record(
-        &self,
-        delivery: &Delivery,
-        lease: Lease,
-        attempt: Attempt,
-        at: DateTime<Utc>,
-    ) -> AttemptRecord {
+    fn record(&self, delivery: &Delivery, lease: Lease, attempt: Attempt, at: DateTime<Utc>) -> AttemptRecord {
         let attempts = delivery.attempts.saturating_add(1);
         // Since the delivery was created or last replayed.
         let made = u16::try_from(attempts.saturating_sub(delivery.attempts_before_replay)).unwrap_or(1);

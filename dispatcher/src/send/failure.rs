@@ -14,8 +14,7 @@ const MAX_TEXT: usize = 300;
 /// The failed attempt of a request that has got no response.
 pub(super) fn failed(error: &legacy::Error) -> Attempt {
     if let Some(failed) = cause::<ConnectError>(error) {
-        let text =
-            explain_tls_of(failed, CA_FILE).map_or_else(|| failed.to_string(), |what| format!("TLS: {what}"));
+        let text = explain_tls_of(failed, CA_FILE).map_or_else(|| failed.to_string(), |what| format!("TLS: {what}"));
         return Attempt::without_status(unconnected(failed), &bounded(&text));
     }
     // In TLS 1.3 a receiver may reject the connection after the handshake.
@@ -45,9 +44,7 @@ fn lost(error: &legacy::Error) -> String {
         return format!("connection lost: {cause}");
     }
     match cause::<hyper::Error>(error) {
-        Some(cause) if cause.is_incomplete_message() => {
-            "the connection was closed before a response".to_owned()
-        }
+        Some(cause) if cause.is_incomplete_message() => "the connection was closed before a response".to_owned(),
         Some(cause) if cause.is_parse_too_large() => "the response's head is too large".to_owned(),
         Some(cause) if cause.is_parse() => format!("the response is not HTTP/1.1: {cause}"),
         Some(cause) => format!("connection lost: {cause}"),

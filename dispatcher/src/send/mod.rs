@@ -23,9 +23,7 @@ pub use settings::{SenderError, SenderSettings};
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
-use common::egress::{
-    Connector, HEAD_BYTES_MAX, HEAD_LINES_MAX, Network, ReceiverUrl, SeenStatus, SystemNetwork,
-};
+use common::egress::{Connector, HEAD_BYTES_MAX, HEAD_LINES_MAX, Network, ReceiverUrl, SeenStatus, SystemNetwork};
 use common::sealed::Secret;
 use common::trace::TraceContext;
 use http_body_util::Full;
@@ -121,9 +119,7 @@ impl Sender {
         let failed = match timeout(self.timeout, self.exchange(webhook, &mut seen)).await {
             Ok(Ok(response)) => return self.classify(response, begun, webhook.now).await,
             Ok(Err(failed)) => failed,
-            Err(_elapsed) => {
-                Attempt::without_status(Outcome::Timeout, &format!("no status within {:?}", self.timeout))
-            }
+            Err(_elapsed) => Attempt::without_status(Outcome::Timeout, &format!("no status within {:?}", self.timeout)),
         };
         let duration = begun.elapsed();
         match seen.as_ref().and_then(take_status) {
@@ -138,9 +134,7 @@ impl Sender {
     /// Retries on another connection if the receiver had closed an idle one before the request was sent. All idle connections
     /// may have been closed.
     async fn exchange(
-        &self,
-        webhook: &WebhookRequest<'_>,
-        seen: &mut Option<CaptureConnection>,
+        &self, webhook: &WebhookRequest<'_>, seen: &mut Option<CaptureConnection>,
     ) -> Result<Response<Incoming>, Attempt> {
         let mut idle_left = IDLE_PER_RECEIVER;
         loop {

@@ -105,11 +105,7 @@ mod tests {
         for prefix in 0..4 {
             let long = format!("{}{}", "x".repeat(prefix), "\u{1f98b}".repeat(400));
             let cut = text(long.as_bytes()).unwrap();
-            assert!(
-                long.starts_with(&cut) && (KEPT - 3..=KEPT).contains(&cut.len()),
-                "{prefix}: {}",
-                cut.len()
-            );
+            assert!(long.starts_with(&cut) && (KEPT - 3..=KEPT).contains(&cut.len()), "{prefix}: {}", cut.len());
         }
         let invalid = text(&[0xff; 2_000]).unwrap();
         assert!(invalid.len() <= KEPT && invalid.chars().all(|c| c == '\u{fffd}'));

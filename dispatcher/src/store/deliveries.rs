@@ -69,10 +69,7 @@ pub(crate) struct Notice {
 
 /// Drops pending deliveries of a removed subscription, at most a thousand; returns whether more may be left.
 pub(crate) async fn drop_pending(
-    database: &Database,
-    dispatcher: Uuid,
-    lease: Lease,
-    subscription: Uuid,
+    database: &Database, dispatcher: Uuid, lease: Lease, subscription: Uuid,
 ) -> Result<bool, TxError> {
     let (slots, epochs) = lease_columns(&[lease]);
     let rows = query(database, DROP, &[&slots, &epochs, &dispatcher, &subscription, &DROPPED]).await?;
@@ -102,7 +99,6 @@ pub(crate) async fn load_notices(database: &Database, slots: &[i16]) -> Result<V
 /// Marks notices as published.
 pub(crate) async fn mark_noticed(database: &Database, notices: &[&Notice]) -> Result<(), TxError> {
     let subscriptions = column(notices, |notice| notice.meta.subscription_id);
-    let (numbers, attempts) =
-        (column(notices, |notice| notice.number), column(notices, |notice| notice.meta.attempt));
+    let (numbers, attempts) = (column(notices, |notice| notice.number), column(notices, |notice| notice.meta.attempt));
     query(database, NOTICED, &[&subscriptions, &numbers, &attempts]).await.map(drop)
 }

@@ -71,16 +71,14 @@ fn ranges(numbers: &[i64]) -> String {
     let mut sorted = numbers.to_vec();
     sorted.sort_unstable();
     let ranges = sorted.chunk_by(|one, next| one + 1 == *next);
-    let ranges: Vec<String> =
-        ranges.map(|range| format!("[{},{}]", range[0], range[range.len() - 1])).collect();
+    let ranges: Vec<String> = ranges.map(|range| format!("[{},{}]", range[0], range[range.len() - 1])).collect();
     format!("{{{}}}", ranges.join(","))
 }
 
 /// Looks at the subscriptions with pending deliveries after that slot and subscription, in their order: at most a thousand. Returns
 /// whether more may follow.
 pub(crate) async fn look(
-    database: &Database,
-    (slot, subscription): (i16, Uuid),
+    database: &Database, (slot, subscription): (i16, Uuid),
 ) -> Result<(Vec<DueSubscription>, bool), TxError> {
     let rows = query(database, LOOK_AT, &[&slot, &subscription, &LOOK]).await?;
     let found = |row: &Row| {

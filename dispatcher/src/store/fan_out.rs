@@ -193,11 +193,7 @@ struct TenantTurn {
 /// most `sent` of them are read completely. After an error the round may be committed. A slot that `is_alone` has its tenants one by
 /// one, and passes over one whose events cannot be fanned out, until something wakes it.
 pub(crate) async fn fan_out(
-    database: &Database,
-    dispatcher: Uuid,
-    slots: &[(Lease, Uuid)],
-    is_alone: bool,
-    sent: usize,
+    database: &Database, dispatcher: Uuid, slots: &[(Lease, Uuid)], is_alone: bool, sent: usize,
 ) -> Result<FanOutRound, TxError> {
     let (tenants, sent) = if is_alone { (1, 0) } else { (TENANTS, i64::try_from(sent).unwrap_or(i64::MAX)) };
     let (leases, after): (Vec<Lease>, Vec<Uuid>) = slots.iter().copied().unzip();
@@ -228,9 +224,8 @@ pub(crate) async fn fan_out(
         }
     }
     deliveries.sort_unstable_by_key(|delivery| delivery.number);
-    let turn = |(lease, after): &(Lease, Uuid)| {
-        slot_turn(lease.slot, *after, turns.remove(&lease.slot).unwrap_or_default())
-    };
+    let turn =
+        |(lease, after): &(Lease, Uuid)| slot_turn(lease.slot, *after, turns.remove(&lease.slot).unwrap_or_default());
     Ok(FanOutRound { turns: slots.iter().map(turn).collect(), deliveries, left })
 }
 

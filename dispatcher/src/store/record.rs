@@ -104,9 +104,7 @@ pub(crate) struct AttemptRecord {
 /// `dispatcher` has lost, and not those that are on record already. Also the indexes of those that can be recorded later, because
 /// other transactions have locked their deliveries.
 pub(crate) async fn record(
-    database: &Database,
-    dispatcher: Uuid,
-    rows: &[AttemptRecord],
+    database: &Database, dispatcher: Uuid, rows: &[AttemptRecord],
 ) -> Result<(usize, HashSet<usize>), TxError> {
     let mut leases = column(rows, |row| row.lease);
     leases.sort_unstable_by_key(|lease| (lease.slot, lease.epoch));

@@ -84,9 +84,7 @@ pub(crate) type OpenReplayJob = (Uuid, Uuid);
 
 /// Loads the next jobs of these slots that have not ended, in the order of their ids. Returns whether more may follow.
 pub(crate) async fn load_open_jobs(
-    database: &Database,
-    slots: &[i16],
-    after: Uuid,
+    database: &Database, slots: &[i16], after: Uuid,
 ) -> Result<(Vec<OpenReplayJob>, bool), TxError> {
     let rows = query(database, OPEN, &[&after, &slots, &JOBS]).await?;
     let jobs: Result<_, TxError> = rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect();
@@ -97,8 +95,7 @@ pub(crate) async fn load_open_jobs(
 /// of those that were considered was replayed, others may be at once - and the state of a job that has ended. `None` if the rate
 /// does not permit any yet, another transaction has locked the next one, or another program executes the job.
 pub(crate) async fn replay_batch(
-    database: &Database,
-    (tenant, job): OpenReplayJob,
+    database: &Database, (tenant, job): OpenReplayJob,
 ) -> Result<Option<(bool, Option<String>)>, TxError> {
     let rows = query(database, BATCH, &[&tenant, &job, &CONSIDERED]).await?;
     rows.first().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).transpose()

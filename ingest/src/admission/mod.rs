@@ -84,8 +84,7 @@ impl Backlog {
     fn take_pressures(&self) -> Vec<TenantPressure> {
         let mut state = self.state();
         let refused = state.take_refused();
-        let pressure =
-            |(tenant, refused)| TenantPressure { tenant, waiting: state.waiting_of(tenant), refused };
+        let pressure = |(tenant, refused)| TenantPressure { tenant, waiting: state.waiting_of(tenant), refused };
         refused.into_iter().map(pressure).collect()
     }
 

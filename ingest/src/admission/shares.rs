@@ -65,12 +65,7 @@ impl State {
     }
 
     /// Admits a request, or returns the seconds after which it may be admitted.
-    pub(super) fn admit(
-        &mut self,
-        tenant: TenantId,
-        units: u64,
-        now: Instant,
-    ) -> Result<CountedRequest, u32> {
+    pub(super) fn admit(&mut self, tenant: TenantId, units: u64, now: Instant) -> Result<CountedRequest, u32> {
         let begun = self.rate.begin(now);
         if let Some(oldest) = self.oldest() {
             self.rate.lower(now, oldest);

@@ -57,8 +57,7 @@ mod tests {
                 r#"{{"eventId":"e-{event_type}","specVersion":"1.0","eventType":"{event_type}","tenant":"acme","origin":"site","occurredAt":"2026-05-01T10:00:00Z","actor":{{"type":"contact","email":"a@b.example"}}}}"#
             )
         };
-        let body =
-            format!(r#"{{"events":[{},{}]}}"#, event("contact.identified"), event("enquiry.submitted"));
+        let body = format!(r#"{{"events":[{},{}]}}"#, event("contact.identified"), event("enquiry.submitted"));
         let events = parse_batch(body.as_bytes(), "acme").unwrap();
         assert_eq!(batch_units(&events, body.len(), false), 4);
         assert_eq!(batch_units(&events, 5 * UNIT_BYTES + 1, false), 6);

@@ -28,10 +28,7 @@ pub(super) fn signed<'a>(scheme: Scheme, head: &'a RequestHead, body: &'a [u8]) 
 /// computed whether the key exists, has one secret or two, or is revoked. Only a request that is accepted with the current
 /// secret costs one.
 pub(super) fn check_signature(
-    key: Option<Arc<ApiKey>>,
-    signature: &Signature,
-    signed: Signed<'_>,
-    now: DateTime<Utc>,
+    key: Option<Arc<ApiKey>>, signature: &Signature, signed: Signed<'_>, now: DateTime<Utc>,
 ) -> Result<(Arc<ApiKey>, SecretKind), AuthFailure> {
     let (scheme, size) = match signed {
         Signed::Body(body) => (Scheme::V1, body.len()),
@@ -50,8 +47,7 @@ pub(super) fn check_signature(
         // The dummy is not a secret of the key. A correct MAC of an inactive key is `Ok` here; `active?` refuses it below.
         if has_old && by_old.is_ok() { Ok(SecretKind::Old) } else { by_current.map(|()| SecretKind::Current) }
     };
-    let verdict =
-        signature.check_fresh(scheme, now.timestamp()).and_then(|()| run_cpu_bound(size, check_macs));
+    let verdict = signature.check_fresh(scheme, now.timestamp()).and_then(|()| run_cpu_bound(size, check_macs));
     active?;
     let key = key.ok_or(AuthFailure::UnknownKey)?;
     Ok((key, verdict?))
@@ -141,10 +137,7 @@ mod tests {
 
     #[test]
     fn the_dummy_is_no_old_secret() {
-        assert_eq!(
-            check(Some(ApiKey::for_tests()), "no key has this secret", NOW),
-            Err(AuthFailure::Mismatch)
-        );
+        assert_eq!(check(Some(ApiKey::for_tests()), "no key has this secret", NOW), Err(AuthFailure::Mismatch));
     }
 
     #[test]

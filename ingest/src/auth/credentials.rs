@@ -68,9 +68,7 @@ mod tests {
     fn read(pairs: &[(&str, &[u8])]) -> Result<(String, String), AuthFailure> {
         let headers: HeaderMap = pairs
             .iter()
-            .map(|(name, value)| {
-                (HeaderName::try_from(*name).unwrap(), HeaderValue::from_bytes(value).unwrap())
-            })
+            .map(|(name, value)| (HeaderName::try_from(*name).unwrap(), HeaderValue::from_bytes(value).unwrap()))
             .collect();
         let read = Credentials::parse(&headers).map_err(|fault| fault.failure)?;
         Ok((read.key.to_string(), read.tenant.to_owned()))
@@ -88,10 +86,7 @@ mod tests {
     #[test]
     fn one_that_is_missing_empty_or_not_ascii_is_refused() {
         let signature = SIGNED.as_bytes();
-        assert_eq!(
-            read(&[("X-Connect-Key", b"k"), ("X-Connect-Tenant", b"t")]),
-            Err(AuthFailure::MissingHeader)
-        );
+        assert_eq!(read(&[("X-Connect-Key", b"k"), ("X-Connect-Tenant", b"t")]), Err(AuthFailure::MissingHeader));
         assert_eq!(read(&[]), Err(AuthFailure::MissingHeader));
         for (key, tenant, signature) in [
             (b"".as_slice(), b"t".as_slice(), signature),

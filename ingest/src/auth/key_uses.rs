@@ -59,11 +59,7 @@ struct Shared {
 impl KeyUses {
     /// Uses that [`write`](Self::write) writes to `db`.
     pub(crate) fn new(db: Database) -> Self {
-        Self(Arc::new(Shared {
-            db,
-            outage: store::outage_of_background("key uses"),
-            noted: Mutex::default(),
-        }))
+        Self(Arc::new(Shared { db, outage: store::outage_of_background("key uses"), noted: Mutex::default() }))
     }
 
     /// Notes that a request with a valid signature of this secret arrived at `now`.

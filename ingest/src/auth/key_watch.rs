@@ -37,8 +37,7 @@ pub(crate) async fn watch_keys(url: DatabaseUrl, keys: Arc<Keys>) {
 
 impl SessionWork for KeyWatch {
     async fn run(&mut self, session: &Arc<DatabaseSession>) -> Result<(), TxError> {
-        let (revision, changed) =
-            (session.prepare(REVISION.as_str()).await?, session.prepare(CHANGED.as_str()).await?);
+        let (revision, changed) = (session.prepare(REVISION.as_str()).await?, session.prepare(CHANGED.as_str()).await?);
         let (mut polls, mut demotion_checks) = (ticks(POLL), ticks(DEMOTION_CHECK));
         // How far the keys were loaded. On a new session all are loaded: another server may have lost the last changes.
         let mut loaded: Option<(i64, String)> = None;

@@ -64,11 +64,7 @@ impl Keys {
     /// 503 `replay_store_unavailable` when the database has not confirmed the keys by `deadline`. The same when the secret cannot
     /// be decrypted: that is the operator's mistake (another master key), so the caller should retry and not replace a key
     /// that may be valid, as after a 401.
-    pub(crate) async fn find(
-        &self,
-        prefix: &KeyPrefix,
-        deadline: Instant,
-    ) -> Result<Option<Arc<ApiKey>>, Refusal> {
+    pub(crate) async fn find(&self, prefix: &KeyPrefix, deadline: Instant) -> Result<Option<Arc<ApiKey>>, Refusal> {
         if !self.are_current() {
             self.until_asked_since(Instant::now() - MAX_STALENESS, deadline).await?;
         }
@@ -83,11 +79,7 @@ impl Keys {
     /// To be called before a request with `prefix` is refused: a key or secret may be so new that its notification is on the way. Has
     /// the database asked, once in [`MAX_STALENESS`] for a prefix, whether a key has it or not: the time of a refusal does not
     /// tell (D1). Returns whether the check should be repeated. 503 as [`find`](Self::find).
-    pub(crate) async fn ask_before_refusal(
-        &self,
-        prefix: &KeyPrefix,
-        deadline: Instant,
-    ) -> Result<bool, Refusal> {
+    pub(crate) async fn ask_before_refusal(&self, prefix: &KeyPrefix, deadline: Instant) -> Result<bool, Refusal> {
         let (now, refused) = (Instant::now(), || self.refused.lock().unwrap_or_else(PoisonError::into_inner));
         if refused().get(prefix).is_some_and(|asked| now.duration_since(*asked) < MAX_STALENESS) {
             return Ok(false);
@@ -131,9 +123,8 @@ impl Keys {
         let secret = self.masters.open(&row.secret_sealed, &binding)?;
         // One whose overlap has ended is not needed, so it need not be readable.
         let old_secret = row.old_secret.filter(|(_, until)| clock::now() < *until);
-        let open_old = |(sealed, until): (Vec<u8>, _)| {
-            Ok(OldSecret { secret: self.masters.open(&sealed, &binding)?, until })
-        };
+        let open_old =
+            |(sealed, until): (Vec<u8>, _)| Ok(OldSecret { secret: self.masters.open(&sealed, &binding)?, until });
         let caller = Caller {
             tenant_id: TenantId(row.tenant_id),
             tenant: row.tenant,

@@ -74,11 +74,7 @@ impl Auth {
     /// Steps 1 to 6 of D1 for a route with `scheme` and `scope`. [`AuthError::Unavailable`], 503
     /// `replay_store_unavailable`, when the database does not confirm the keys in time.
     pub(crate) async fn verify(
-        &self,
-        head: &RequestHead,
-        body: &Bytes,
-        scheme: Scheme,
-        scope: Scope,
+        &self, head: &RequestHead, body: &Bytes, scheme: Scheme, scope: Scope,
     ) -> Result<Verified, AuthError> {
         let deadline = self.deadline();
         let Credentials { key: prefix, tenant, signature } = Credentials::parse(&head.headers)?;

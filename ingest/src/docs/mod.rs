@@ -22,8 +22,7 @@ use warp::reply::Response;
 /// The document as JSON, without the URL of its contact.
 pub const OPENAPI: &str = include_str!(concat!(env!("OUT_DIR"), "/openapi.json"));
 const SWAGGER_UI: &str = include_str!(concat!(env!("OUT_DIR"), "/swagger-ui-bundle.js"));
-const STYLES: [&str; 2] =
-    [include_str!(concat!(env!("OUT_DIR"), "/swagger-ui.css")), include_str!("page.css")];
+const STYLES: [&str; 2] = [include_str!(concat!(env!("OUT_DIR"), "/swagger-ui.css")), include_str!("page.css")];
 const SCRIPT: &str = include_str!("page.js");
 const PAGE: &str = include_str!("page.html");
 /// Where somebody pastes the key with which the page signs.
@@ -126,11 +125,8 @@ impl Asset {
 
     /// The response to a GET: 304 when the caller has this version already.
     pub(crate) fn response(&self, request: &HeaderMap) -> Response {
-        let mut response = if is_not_modified(request, &self.etag) {
-            not_modified()
-        } else {
-            Response::new(self.body.clone().into())
-        };
+        let mut response =
+            if is_not_modified(request, &self.etag) { not_modified() } else { Response::new(self.body.clone().into()) };
         *response.headers_mut() = self.headers.clone();
         response
     }

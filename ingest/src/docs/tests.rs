@@ -52,10 +52,7 @@ fn exactly_the_served_endpoints_are_described() {
         assert_eq!(described, methods.iter().map(String::as_str).collect(), "{route:?}");
     }
     for scope in Scope::ALL {
-        assert!(
-            document["info"]["description"].as_str().unwrap().contains(&format!("| `{scope}` |")),
-            "{scope}"
-        );
+        assert!(document["info"]["description"].as_str().unwrap().contains(&format!("| `{scope}` |")), "{scope}");
     }
 }
 
@@ -64,8 +61,7 @@ fn each_endpoint_is_described_with_its_credentials_and_headers() {
     let document = document();
     for endpoint in endpoints() {
         let operation = operation(&document, endpoint);
-        let scheme =
-            if endpoint.kind() == EndpointKind::Intake { "ConnectSignatureV1" } else { "ConnectSignatureV2" };
+        let scheme = if endpoint.kind() == EndpointKind::Intake { "ConnectSignatureV1" } else { "ConnectSignatureV2" };
         let needed = |scope: Scope| json!({"ConnectKey": [scope.as_str()], "ConnectTenant": [], scheme: []});
         let expected: Vec<_> = endpoint.scope().map(needed).into_iter().collect();
         assert_eq!(operation["security"], json!(expected), "{endpoint:?}");
@@ -84,8 +80,7 @@ fn each_endpoint_is_described_with_its_credentials_and_headers() {
             EndpointKind::Read | EndpointKind::Description => Some(("If-None-Match", false)),
             EndpointKind::Intake | EndpointKind::LookUp | EndpointKind::Feed => None,
         };
-        let writes =
-            matches!(endpoint.kind(), EndpointKind::Intake | EndpointKind::Create | EndpointKind::Change);
+        let writes = matches!(endpoint.kind(), EndpointKind::Intake | EndpointKind::Create | EndpointKind::Change);
         let dry_run = writes.then_some("Connect-Dry-Run");
         let optional = dry_run.into_iter().chain(["traceparent"]).map(|name| (name, false));
         assert_eq!(headers, own.into_iter().chain(optional).collect::<Vec<_>>(), "{endpoint:?}");
@@ -93,9 +88,7 @@ fn each_endpoint_is_described_with_its_credentials_and_headers() {
         let (success, returned): (_, &[&str]) = match endpoint.kind() {
             EndpointKind::Intake | EndpointKind::LookUp | EndpointKind::Feed => ("200", &["X-Request-Id"]),
             EndpointKind::Create => ("201", &["X-Request-Id", "ETag", "Idempotent-Replayed"]),
-            EndpointKind::Read | EndpointKind::Change | EndpointKind::Description => {
-                ("200", &["X-Request-Id", "ETag"])
-            }
+            EndpointKind::Read | EndpointKind::Change | EndpointKind::Description => ("200", &["X-Request-Id", "ETag"]),
         };
         let returned: BTreeSet<&str> = returned.iter().copied().chain(dry_run).collect();
         assert_eq!(names(&operation["responses"][success]["headers"]), returned, "{endpoint:?}");
@@ -128,16 +121,13 @@ fn is_given(code: &str, endpoint: Endpoint) -> bool {
         | "replay_store_unavailable" => endpoint.scope().is_some(),
         "processing_timeout" => is_write || kind == EndpointKind::Intake,
         "quota_exceeded" => is_write,
-        "idempotency_key_required" | "idempotency_key_reused" | "identity_required" => {
-            kind == EndpointKind::Create
-        }
+        "idempotency_key_required" | "idempotency_key_reused" | "identity_required" => kind == EndpointKind::Create,
         "stale_write" => kind == EndpointKind::Change,
         "lookup_field_required" => kind == EndpointKind::LookUp,
         "rate_limited" => matches!(kind, EndpointKind::LookUp | EndpointKind::Read | EndpointKind::Feed),
         // Of `POST /leads` for an unknown `clientId`.
         "not_found" => {
-            matches!(kind, EndpointKind::Read | EndpointKind::Change | EndpointKind::Feed)
-                || endpoint == CreateLead
+            matches!(kind, EndpointKind::Read | EndpointKind::Change | EndpointKind::Feed) || endpoint == CreateLead
         }
         "invalid_itinerary" => matches!(endpoint, CreateLead | ChangeTrip),
         "client_exists" => endpoint == CreateClient,
@@ -289,8 +279,7 @@ fn the_figures_of_the_description_are_those_of_the_code() {
     let document = document();
     let said = document["info"]["description"].as_str().unwrap();
     let body = Settings::VARIABLES.iter().find(|variable| variable.name == "CONNECT_MAX_BODY");
-    let (target, v1) =
-        ("/api/v1/crm/connect/clients?email=ana%40example.com", Signed::Body(br#"{"events":[]}"#));
+    let (target, v1) = ("/api/v1/crm/connect/clients?email=ana%40example.com", Signed::Body(br#"{"events":[]}"#));
     let v2 = Signed::Request { method: "GET", target, body: b"" };
     for figure in [
         format!("| events in a batch | 1 to {BATCH_MAX} |"),

@@ -35,9 +35,7 @@ async fn ingest(services: &Services, head: &RequestHead, body: impl BodyStream) 
 
 /// Parses the batch, admits it, and has the worker apply it.
 async fn ingest_verified(
-    services: &Services,
-    head: &RequestHead,
-    VerifiedRequest { body, verified }: &VerifiedRequest,
+    services: &Services, head: &RequestHead, VerifiedRequest { body, verified }: &VerifiedRequest,
 ) -> Result<Vec<u8>, Refusal> {
     let caller = verified.caller();
     let parse = || parse_valid_batch(head, body, &caller.tenant);

@@ -103,9 +103,7 @@ pub(crate) async fn get(services: &Services, head: &RequestHead, body: impl Body
 }
 
 async fn read_page(
-    services: &Services,
-    head: &RequestHead,
-    VerifiedRequest { verified, .. }: &VerifiedRequest,
+    services: &Services, head: &RequestHead, VerifiedRequest { verified, .. }: &VerifiedRequest,
 ) -> Result<Response, Refusal> {
     let (caller, waits) = (verified.caller(), &services.feed_waits);
     let asked = parse(head.query(), &caller.key);
@@ -141,8 +139,7 @@ async fn read_page(
 /// What a request asks for, and how long it waits. 400 for a number that is none or out of bounds, 404 for a malformed
 /// id (D18).
 fn parse(sent: &str, key: &KeyPrefix) -> Result<(FeedQuery, Duration), Refusal> {
-    let [after, limit, wait, subscription] =
-        query::parse_parameters(sent, ["after", "limit", "wait", "subscription"])?;
+    let [after, limit, wait, subscription] = query::parse_parameters(sent, ["after", "limit", "wait", "subscription"])?;
     let (after, limit) = (
         number("after", after.as_deref(), 0, 0..=i64::MAX)?,
         number("limit", limit.as_deref(), DELIVERIES, 1..=DELIVERIES)?,
@@ -200,26 +197,13 @@ mod tests {
     #[test]
     fn numbers_are_digits_within_their_bounds() {
         let key = KeyPrefix::parse("ck_1").unwrap();
-        let parsed =
-            |sent: &str| parse(sent, &key).map(|(query, wait)| (query.after, query.limit, wait.as_secs()));
+        let parsed = |sent: &str| parse(sent, &key).map(|(query, wait)| (query.after, query.limit, wait.as_secs()));
         assert_eq!(parsed(""), Ok((0, 100, 0)));
         assert_eq!(parsed("after=9223372036854775807&limit=1&wait=30"), Ok((i64::MAX, 1, 30)));
         assert_eq!(parsed("after=007&wait=5s&limit="), Ok((7, 100, 5)));
         for wrong in [
-            "after=-1",
-            "after=9223372036854775808",
-            "after=x",
-            "after=1.0",
-            "after=%2B1",
-            "after=1e3",
-            "limit=0",
-            "limit=101",
-            "limit=-5",
-            "wait=31",
-            "wait=s",
-            "wait=-1",
-            "wait=1m",
-            "wait=99999999999999999999",
+            "after=-1", "after=9223372036854775808", "after=x", "after=1.0", "after=%2B1", "after=1e3", "limit=0",
+            "limit=101", "limit=-5", "wait=31", "wait=s", "wait=-1", "wait=1m", "wait=99999999999999999999",
         ] {
             assert!(matches!(parsed(wrong), Err(Refusal::InvalidRequest(_))), "{wrong}");
         }

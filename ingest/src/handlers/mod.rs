@@ -69,11 +69,7 @@ impl Services {
     /// D1, counted by reason and noted for the owner of the key (D35); 503 `replay_store_unavailable` when the keys
     /// cannot be checked.
     async fn verify(
-        &self,
-        head: &RequestHead,
-        body: impl BodyStream,
-        scheme: Scheme,
-        scope: Scope,
+        &self, head: &RequestHead, body: impl BodyStream, scheme: Scheme, scope: Scope,
     ) -> Result<VerifiedRequest, Refusal> {
         let body = self.bodies.read(head.body_source(), body, || head.origin.begin_body()).await?;
         match self.auth.verify(head, &body, scheme, scope).await {
@@ -93,10 +89,7 @@ impl Services {
     /// 401 of a known replay, then 503 `overloaded`, then as [`ReplayStore::use_up`], then the refusal of `parse`, which
     /// takes no share.
     async fn admit<W>(
-        &self,
-        verified: &Verified,
-        publisher: &QueuePublisher,
-        idempotency_key: Option<String>,
+        &self, verified: &Verified, publisher: &QueuePublisher, idempotency_key: Option<String>,
         parse: impl FnOnce() -> Result<(u64, W), Refusal>,
     ) -> Result<(Share, W), Refusal> {
         let entry = self.replays.entry(verified, idempotency_key)?;

@@ -29,10 +29,7 @@ static UNWRITABLE: LogLimit<1> = LogLimit::new();
 
 /// Uses the signature up, counts the read, and returns the records.
 pub(super) async fn handle(
-    services: &Services,
-    head: &RequestHead,
-    VerifiedRequest { verified, .. }: &VerifiedRequest,
-    resource: &Resource,
+    services: &Services, head: &RequestHead, VerifiedRequest { verified, .. }: &VerifiedRequest, resource: &Resource,
 ) -> Result<Response, Refusal> {
     let rows = find(services, verified, query_for(head, resource)).await?;
     records_response(head, resource, &rows)
@@ -40,9 +37,7 @@ pub(super) async fn handle(
 
 /// Uses the signature up, counts the read, and runs its query. A refusal instead of a query is returned after that.
 pub(super) async fn find(
-    services: &Services,
-    verified: &Verified,
-    query: Result<RecordQuery, Refusal>,
+    services: &Services, verified: &Verified, query: Result<RecordQuery, Refusal>,
 ) -> Result<Vec<Row>, Refusal> {
     let reads = &services.reads;
     let (key, per_second) = (&verified.caller().key, verified.reads_per_second());
@@ -114,12 +109,10 @@ pub(super) fn lead_id(text: &str) -> Result<LeadId, Refusal> {
 }
 
 fn client_key(head: &RequestHead) -> Result<ClientIdentity, Refusal> {
-    let [email, external_id, phone] =
-        query::parse_parameters(head.query(), ["email", "externalId", "phone"])?;
+    let [email, external_id, phone] = query::parse_parameters(head.query(), ["email", "externalId", "phone"])?;
     // No client has an address that is none.
-    let email = email.map(|sent| {
-        Email::parse(&sent).map_or_else(|_| sent.trim().to_owned(), |email| email.key().to_owned())
-    });
+    let email =
+        email.map(|sent| Email::parse(&sent).map_or_else(|_| sent.trim().to_owned(), |email| email.key().to_owned()));
     ClientIdentity::first(email, external_id, phone.as_deref())
         .ok_or(Refusal::LookupFieldRequired("One of email, externalId or phone is required"))
 }
@@ -132,13 +125,10 @@ fn lead_external_id(head: &RequestHead) -> Result<String, Refusal> {
 /// A single record with its version; 304, without calling `view`, when the caller has that version (D19). 409
 /// `trip_not_open` without a version, which is the case only for a lead that has no trip.
 fn record<V: Serialize>(
-    headers: &HeaderMap,
-    version: Option<DateTime<Utc>>,
-    view: impl FnOnce() -> Result<V, Refusal>,
+    headers: &HeaderMap, version: Option<DateTime<Utc>>, view: impl FnOnce() -> Result<V, Refusal>,
 ) -> Result<Response, Refusal> {
     let etag = etag(version.ok_or(Refusal::Write(WriteRefusal::TripNotOpen))?);
-    let mut response =
-        if is_not_modified(headers, &etag) { response::not_modified() } else { data(&view()?)? };
+    let mut response = if is_not_modified(headers, &etag) { response::not_modified() } else { data(&view()?)? };
     response.headers_mut().insert(ETAG, HeaderValue::try_from(etag).map_err(|_| Refusal::Internal)?);
     Ok(response)
 }

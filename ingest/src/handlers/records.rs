@@ -11,10 +11,7 @@ use warp::reply::Response;
 
 /// Responds to a request for `resource`.
 pub(crate) async fn handle(
-    services: &Services,
-    head: &RequestHead,
-    body: impl BodyStream,
-    resource: &Resource,
+    services: &Services, head: &RequestHead, body: impl BodyStream, resource: &Resource,
 ) -> Response {
     let Some((access, scope)) = resource.access(&head.method) else {
         discard(head.body_source(), body);

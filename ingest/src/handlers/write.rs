@@ -23,10 +23,7 @@ const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-repl
 
 /// Validates the request, admits it, and has the worker write.
 pub(super) async fn handle(
-    services: &Services,
-    head: &RequestHead,
-    VerifiedRequest { body, verified }: &VerifiedRequest,
-    resource: &Resource,
+    services: &Services, head: &RequestHead, VerifiedRequest { body, verified }: &VerifiedRequest, resource: &Resource,
 ) -> Result<Response, Refusal> {
     let key = resource.is_list().then(|| IdempotencyKey::from_headers(&head.headers)).transpose();
     let key = key.map(|key| key.map(|key| key.as_str().to_owned()));
@@ -40,10 +37,7 @@ pub(super) async fn handle(
 
 /// Checks that the id and the condition are well formed and that the body is valid, and counts its backlog units.
 fn parse_valid_write(
-    head: &RequestHead,
-    resource: &Resource,
-    idempotency_key: Option<String>,
-    body: &[u8],
+    head: &RequestHead, resource: &Resource, idempotency_key: Option<String>, body: &[u8],
 ) -> Result<(u64, ValidWrite), Refusal> {
     let dry_run = is_dry_run(&head.headers)?;
     let target = match resource {

@@ -28,15 +28,13 @@ pub(crate) fn if_match(headers: &HeaderMap) -> Result<Option<IfMatch>, Refusal> 
     let malformed = || Refusal::InvalidRequest("If-Match: must be * or a list of quoted ETags".to_owned());
     let Some(text) = joined(headers, &IF_MATCH).map_err(|NotText| malformed())? else { return Ok(None) };
     if text.len() > IF_MATCH_MAX {
-        return Err(Refusal::InvalidRequest(format!(
-            "If-Match: must have at most {IF_MATCH_MAX} characters"
-        )));
+        return Err(Refusal::InvalidRequest(format!("If-Match: must have at most {IF_MATCH_MAX} characters")));
     }
     Ok(Some(match list(&text).ok_or_else(malformed)? {
         Listed::Any => IfMatch::Any,
-        Listed::Tags(tags) => IfMatch::OneOf(
-            tags.into_iter().filter(|tag| !tag.is_weak).map(|tag| tag.text.to_owned()).collect(),
-        ),
+        Listed::Tags(tags) => {
+            IfMatch::OneOf(tags.into_iter().filter(|tag| !tag.is_weak).map(|tag| tag.text.to_owned()).collect())
+        }
     }))
 }
 
@@ -115,9 +113,7 @@ mod tests {
     #[test]
     fn rejects_a_malformed_if_match() {
         let long = format!("\"{}\"", "a".repeat(IF_MATCH_MAX));
-        for wrong in
-            ["", ",", "a", "\"a", "a\"", "\"a\" \"b\"", "*, \"a\"", "w/\"a\"", "\"a b\"", "\"é\"", &long]
-        {
+        for wrong in ["", ",", "a", "\"a", "a\"", "\"a\" \"b\"", "*, \"a\"", "w/\"a\"", "\"a b\"", "\"é\"", &long] {
             assert!(matches!(matching(&[wrong]), Err(Refusal::InvalidRequest(_))), "{wrong}");
         }
         assert!(matching(&["*", "*"]).is_err());

@@ -50,9 +50,7 @@ impl RequestLabels {
     }
 
     pub(crate) fn count(self, status: StatusCode, took: Duration) {
-        DURATIONS
-            .get(self.place(), || metrics::histogram!(HTTP_DURATION, "route" => self.route()))
-            .record(took);
+        DURATIONS.get(self.place(), || metrics::histogram!(HTTP_DURATION, "route" => self.route())).record(took);
         match self.number(status) {
             Some(number) => REQUESTS.get(number, || self.counter(status)).increment(1),
             None => self.counter(status).increment(1),

@@ -43,9 +43,7 @@ pub(crate) struct RouteLabel(pub(crate) Route);
 
 /// Passes a valid request to `routes`, unless the share of its peer is used up, and records the outcome.
 pub(crate) async fn observe_request<S>(
-    routes: &S,
-    request: Request<Incoming>,
-    origin: RequestOrigin,
+    routes: &S, request: Request<Incoming>, origin: RequestOrigin,
 ) -> Result<Response, Infallible>
 where
     S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
@@ -120,9 +118,7 @@ fn set_span_attributes(traced: &mut TraceSpan, id: &str, labels: RequestLabels, 
 
 /// Moves the headers into the [`RequestHead`] that the routes are given.
 fn take_head(
-    mut request: Request<Incoming>,
-    request_context: RequestContext,
-    origin: RequestOrigin,
+    mut request: Request<Incoming>, request_context: RequestContext, origin: RequestOrigin,
 ) -> (Request<Incoming>, Arc<RequestHead>) {
     let head = Arc::new(RequestHead {
         method: request.method().clone(),
@@ -146,19 +142,7 @@ fn record_response(labels: RequestLabels, head: &RequestHead, response: &Respons
     } else {
         let code = response.extensions().get().map(|FailureCode(code)| code.as_str());
         let caller = head.caller.get();
-        let (tenant, key) =
-            (caller.map(|caller| caller.tenant.as_str()), caller.map(|caller| caller.key.as_str()));
-        limited!(
-            FAILED[usize::from(status)],
-            warn,
-            route,
-            method,
-            status,
-            code,
-            tenant,
-            key,
-            micros,
-            "request failed"
-        );
+        let (tenant, key) = (caller.map(|caller| caller.tenant.as_str()), caller.map(|caller| caller.key.as_str()));
+        limited!(FAILED[usize::from(status)], warn, route, method, status, code, tenant, key, micros, "request failed");
     }
 }

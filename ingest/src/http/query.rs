@@ -6,10 +6,7 @@ use common::model::text;
 /// The values of the parameters `names`, in their order; empty ones count as absent. Others are ignored.
 ///
 /// 400 for an invalid escape, for text that is not UTF-8 or contains NUL, and for one of `names` given twice.
-pub(crate) fn parse_parameters<const N: usize>(
-    query: &str,
-    names: [&str; N],
-) -> Result<[Option<String>; N], Refusal> {
+pub(crate) fn parse_parameters<const N: usize>(query: &str, names: [&str; N]) -> Result<[Option<String>; N], Refusal> {
     let mut values = [const { None }; N];
     for pair in query.split('&') {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -61,16 +58,8 @@ mod tests {
     #[test]
     fn malformed_queries_are_refused() {
         for query in [
-            "email=%",
-            "email=%4",
-            "email=%zz",
-            "email=%+1",
-            "email=%ff",
-            "email=%00",
-            "%ff=1",
-            "email=a&email=a",
-            "email=ana+goa@example.com",
-            "%65mail=ana+goa@example.com",
+            "email=%", "email=%4", "email=%zz", "email=%+1", "email=%ff", "email=%00", "%ff=1", "email=a&email=a",
+            "email=ana+goa@example.com", "%65mail=ana+goa@example.com",
         ] {
             assert!(matches!(both(query), Err(Refusal::InvalidRequest(_))), "{query}");
         }

@@ -174,9 +174,7 @@ impl Endpoint {
     pub(crate) const fn method(self) -> &'static str {
         match self.kind() {
             EndpointKind::Intake | EndpointKind::Create => "POST",
-            EndpointKind::LookUp | EndpointKind::Read | EndpointKind::Feed | EndpointKind::Description => {
-                "GET"
-            }
+            EndpointKind::LookUp | EndpointKind::Read | EndpointKind::Feed | EndpointKind::Description => "GET",
             EndpointKind::Change => "PATCH",
         }
     }
@@ -203,19 +201,14 @@ mod tests {
     fn a_path_is_of_the_route_whose_pattern_it_has() {
         for route in Route::ALL {
             let (filled, id) = match route.pattern().split_once('{') {
-                Some(_) => {
-                    (route.pattern().replace("{clientId}", "a%2Fb").replace("{leadId}", "a%2Fb"), "a%2Fb")
-                }
+                Some(_) => (route.pattern().replace("{clientId}", "a%2Fb").replace("{leadId}", "a%2Fb"), "a%2Fb"),
                 None => (route.pattern().to_owned(), ""),
             };
             assert_eq!(Route::at(&filled), Some((route, id)), "{filled}");
             let cut = &filled[..filled.len() - 1];
-            for other in [
-                &format!("{filled}/"),
-                &format!("/{filled}"),
-                &format!("{filled}/x/y"),
-                &filled.to_uppercase(),
-            ] {
+            for other in
+                [&format!("{filled}/"), &format!("/{filled}"), &format!("{filled}/x/y"), &filled.to_uppercase()]
+            {
                 assert_eq!(Route::at(other), None, "{other}");
             }
             assert_ne!(Route::at(cut), Some((route, id)), "{cut}");

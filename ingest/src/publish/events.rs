@@ -64,20 +64,14 @@ impl EventPublisher {
     /// 503 `overloaded` when too many batches wait or the broker refuses the message, 503 `processing_timeout` when there is
     /// no result in time.
     pub(crate) async fn submit(
-        &self,
-        request_context: RequestContext,
-        caller: &Caller,
-        batch: ValidBatch,
-        share: Share,
+        &self, request_context: RequestContext, caller: &Caller, batch: ValidBatch, share: Share,
     ) -> Result<Vec<u8>, Refusal> {
         metrics::histogram!(BATCH_EVENTS).record(batch.events);
         let now = Instant::now();
         let (confirm_by, reply_by) = (now + self.publish_within, now + self.reply_within);
         let result = if batch.is_small() {
             let share = Some(share);
-            self.bundles
-                .submit(caller, SmallRequest { request_context, batch, confirm_by, reply_by, share })
-                .await
+            self.bundles.submit(caller, SmallRequest { request_context, batch, confirm_by, reply_by, share }).await
         } else {
             metrics::histogram!(BUNDLE_REQUESTS).record(1);
             let mut meta = single_meta(request_context, caller, batch.events);
@@ -115,12 +109,7 @@ pub(super) fn single_meta(request_context: RequestContext, caller: &Caller, even
     }
 }
 
-pub(super) fn batch_message(
-    meta: &BatchMeta,
-    body: Bytes,
-    confirm_by: Instant,
-    reply_by: Instant,
-) -> RequestMessage {
+pub(super) fn batch_message(meta: &BatchMeta, body: Bytes, confirm_by: Instant, reply_by: Instant) -> RequestMessage {
     RequestMessage {
         id: meta.request_id,
         meta: meta.to_header(),

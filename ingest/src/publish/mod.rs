@@ -68,10 +68,7 @@ impl QueuePublisher {
     /// Publishes a message and waits for the reply. `holds` are kept until it arrives, even after `reply_by`. Calls
     /// `on_confirm` once the message is known to be in the queue.
     pub(crate) async fn call(
-        &self,
-        message: &RequestMessage,
-        holds: Holds,
-        on_confirm: impl FnOnce() + Send,
+        &self, message: &RequestMessage, holds: Holds, on_confirm: impl FnOnce() + Send,
     ) -> Result<Vec<u8>, CallError> {
         let request = RpcRequest {
             id: message.id,
@@ -86,10 +83,7 @@ impl QueuePublisher {
 
     /// The same in a task of its own, which continues when the caller hangs up.
     pub(crate) async fn call_detached(
-        &self,
-        message: RequestMessage,
-        holds: Holds,
-        on_confirm: impl FnOnce() + Send + 'static,
+        &self, message: RequestMessage, holds: Holds, on_confirm: impl FnOnce() + Send + 'static,
     ) -> Result<Vec<u8>, CallError> {
         let publisher = self.clone();
         let call = async move { publisher.call(&message, holds, on_confirm).await };

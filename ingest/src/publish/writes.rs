@@ -54,12 +54,7 @@ impl WritePublisher {
     ///
     /// 503 `overloaded` when the broker refuses the message, 503 `processing_timeout` when there is no reply in time.
     pub(crate) async fn submit(
-        &self,
-        request_context: RequestContext,
-        caller: &Caller,
-        write: ValidWrite,
-        body: &Bytes,
-        share: Share,
+        &self, request_context: RequestContext, caller: &Caller, write: ValidWrite, body: &Bytes, share: Share,
     ) -> Result<Written, Refusal> {
         let RequestContext { request_id: id, context } = request_context;
         let traceparent = context.to_header();

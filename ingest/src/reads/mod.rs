@@ -67,9 +67,7 @@ impl RecordReader {
     /// Sends round trips on the connections of `primary`, with entries as `replays` writes them, and of `replica`,
     /// where there is one. `within` is the longest time for a round trip.
     pub(crate) fn start(
-        replays: Arc<ReplayStore>,
-        primary: &ReadPools,
-        replica: Option<(&ReadPools, Arc<ReplicaLag>)>,
+        replays: Arc<ReplayStore>, primary: &ReadPools, replica: Option<(&ReadPools, Arc<ReplicaLag>)>,
         within: Duration,
     ) -> Self {
         let outage = Arc::new(store::outage_of_requests("records reads"));
@@ -93,9 +91,7 @@ impl RecordReader {
     /// primary and the replica. Returns the result only if the signature is admitted; `None` when there is no query.
     /// Refuses as [`ReplayStore::use_up`] does.
     pub(crate) async fn admit_and_find(
-        &self,
-        verified: &Verified,
-        query: Option<RecordQuery>,
+        &self, verified: &Verified, query: Option<RecordQuery>,
     ) -> Result<Option<ReadResult>, Refusal> {
         let entry = self.replays.entry(verified, None)?;
         let Some(query) = query else {

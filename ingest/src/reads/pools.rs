@@ -24,8 +24,7 @@ impl ReadPools {
             return Self { sources, pools: vec![shared_pool] };
         }
         let shared_pool = (connections > reserved).then(|| pool(connections - reserved));
-        let sources =
-            RecordKind::ALL.map(|_| ConnectionSource { pool: pool(1), overflow: shared_pool.clone() });
+        let sources = RecordKind::ALL.map(|_| ConnectionSource { pool: pool(1), overflow: shared_pool.clone() });
         let pools = sources.iter().map(|source| source.pool.clone()).chain(shared_pool).collect();
         Self { sources, pools }
     }

@@ -85,12 +85,7 @@ impl ReplicaLag {
 }
 
 /// Measures the lag and sets its gauge, until the program ends. `within` is how long a server may take.
-pub(crate) async fn observe_replica(
-    lag: Arc<ReplicaLag>,
-    primary: Database,
-    replica: Database,
-    within: Duration,
-) {
+pub(crate) async fn observe_replica(lag: Arc<ReplicaLag>, primary: Database, replica: Database, within: Duration) {
     let every = lag.measured_every();
     metrics::gauge!(READ_REPLICA_LAG_LIMIT).set(lag.limit.as_secs_f64());
     let mut state = ReportedState::new(metrics::gauge!(READ_REPLICA_LAG), lag.limit);
@@ -109,17 +104,13 @@ pub(crate) async fn observe_replica(
 }
 
 async fn measure(
-    primary: &Database,
-    replica: &Database,
-    beat_after: Duration,
-    within: Duration,
+    primary: &Database, replica: &Database, beat_after: Duration, within: Duration,
 ) -> Result<Measurement, MeasurementError> {
     let shown = run_until(replica, Instant::now() + within, replication_heartbeat::read).await;
     let shown = shown.map_err(MeasurementError::Replica)?;
     // Taken before the primary's clock is read, so that the age is never too small.
     let at = Instant::now();
-    let clock =
-        run_until(primary, at + within, async |client| replication_heartbeat::beat(client, beat_after).await);
+    let clock = run_until(primary, at + within, async |client| replication_heartbeat::beat(client, beat_after).await);
     lag_of(shown, clock.await.map_err(MeasurementError::Primary)?).map(|lag| Measurement { at, lag })
 }
 

@@ -8,9 +8,7 @@ use super::ReadError;
 use super::pools::ReadPools;
 use crate::group_queue::{GroupHandler, GroupQueue, GroupQueueSettings};
 use crate::replay::ReplayStore;
-use crate::replay::round_trips::{
-    Lookup, LookupResult, StoreRequest, StoreResult, StoreRoundTrips, await_result,
-};
+use crate::replay::round_trips::{Lookup, LookupResult, StoreRequest, StoreResult, StoreRoundTrips, await_result};
 use crate::store::records::{self, RecordKind, RecordLookup};
 use crate::store::replay_entries::ReplayEntry;
 use common::db::Client;
@@ -35,9 +33,7 @@ impl Lookup for RecordLookup {
     type Found = Vec<Row>;
 
     fn find<'a>(
-        client: &'a Client,
-        lookups: &'a [&'a Self],
-        deadline: Instant,
+        client: &'a Client, lookups: &'a [&'a Self], deadline: Instant,
     ) -> BoxFuture<'a, Vec<LookupResult<Self>>> {
         records::find(client, lookups, deadline).boxed()
     }
@@ -64,11 +60,7 @@ impl ServerReads {
     /// Sends round trips on the connections of `pools`, with entries as `replays` writes them. A read may take
     /// `within`. `server` is the metric's label.
     pub(super) fn start(
-        server: &'static str,
-        replays: &ReplayStore,
-        pools: &ReadPools,
-        within: Duration,
-        outage: &Arc<Outage>,
+        server: &'static str, replays: &ReplayStore, pools: &ReadPools, within: Duration, outage: &Arc<Outage>,
     ) -> Self {
         let kinds = RecordKind::ALL.map(|kind| {
             let round_trips = replays.round_trips_to(pools.of(kind), Arc::clone(outage));
@@ -82,10 +74,7 @@ impl ServerReads {
     /// Looks records up, in one round trip with the replay entry if there is one. Gives up at `deadline`, or before if
     /// the server does not respond in its time.
     pub(super) async fn send(
-        &self,
-        entry: Option<ReplayEntry>,
-        lookup: RecordLookup,
-        deadline: Instant,
+        &self, entry: Option<ReplayEntry>, lookup: RecordLookup, deadline: Instant,
     ) -> Result<StoreResult<RecordLookup>, ReadError> {
         self.reads.increment(1);
         let ReadsOfKind { queue, round_trips } = &self.kinds[lookup.query.kind() as usize];
@@ -106,12 +95,8 @@ impl ReadsOfKind {
     fn start(round_trips: StoreRoundTrips) -> Self {
         // One more task than connections: while all are in use it waits for one, which the pools' metrics show.
         let concurrency = round_trips.connections.max_size() + 1;
-        let settings = GroupQueueSettings {
-            concurrency,
-            max_group: GROUP,
-            overtake_after: OVERTAKE_AFTER,
-            queue: QUEUE,
-        };
+        let settings =
+            GroupQueueSettings { concurrency, max_group: GROUP, overtake_after: OVERTAKE_AFTER, queue: QUEUE };
         Self { queue: GroupQueue::start("records reads", settings, round_trips.clone()), round_trips }
     }
 }

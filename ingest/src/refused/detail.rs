@@ -29,9 +29,7 @@ pub(super) fn of_failed(headers: &HeaderMap, failed: &FailedCheck, scope: Scope,
             format!("{header}: {}", what.unwrap_or("is empty, or has characters that it cannot have"))
         }
         AuthFailure::Stale => return skew(failed.signature.as_ref()?.timestamp(), now),
-        AuthFailure::WrongScheme => {
-            "the events route takes v1 signatures, the records routes take v2".to_owned()
-        }
+        AuthFailure::WrongScheme => "the events route takes v1 signatures, the records routes take v2".to_owned(),
         AuthFailure::Mismatch => "the secret, or the text that was signed, is another one".to_owned(),
         AuthFailure::RevokedKey | AuthFailure::ExpiredKey => "use another key".to_owned(),
         AuthFailure::Tenant => "X-Connect-Tenant: names another agency than that of the key".to_owned(),

@@ -91,22 +91,15 @@ impl KeyRequestRecorder {
     /// those from 500 on are no fault of the caller. The latter are noted all the same, so that the request is found by
     /// its id, but not counted.
     pub(crate) fn note_result<T>(
-        &self,
-        head: &RequestHead,
-        body: &Bytes,
-        verified: &Verified,
-        result: &Result<T, Refusal>,
+        &self, head: &RequestHead, body: &Bytes, verified: &Verified, result: &Result<T, Refusal>,
     ) {
         let key = &verified.caller().key;
         let count_accepted = || lock(&self.0.of_existing_keys).count_accepted(key);
         let Err(refusal) = result else { return count_accepted() };
         // The only failure of authentication that is left once a request is verified.
         let is_replayed = matches!(refusal, Refusal::Unauthorized);
-        let (reason, detail) = if is_replayed {
-            (AuthFailure::Replayed.as_str().to_owned(), None)
-        } else {
-            detail::of_refusal(refusal)
-        };
+        let (reason, detail) =
+            if is_replayed { (AuthFailure::Replayed.as_str().to_owned(), None) } else { detail::of_refusal(refusal) };
         match refusal.status().as_u16() {
             404 | 409 | 412 => count_accepted(),
             status => {
@@ -185,11 +178,7 @@ fn first_of_hour(at: DateTime<Utc>) -> DateTime<Utc> {
 }
 
 fn row(
-    head: &RequestHead,
-    body: &Bytes,
-    key: &KeyPrefix,
-    (status, reason): (u16, &str),
-    detail: Option<String>,
+    head: &RequestHead, body: &Bytes, key: &KeyPrefix, (status, reason): (u16, &str), detail: Option<String>,
 ) -> RefusedRow {
     RefusedRow {
         request_id: head.request_context.request_id,

@@ -26,10 +26,7 @@ impl KnownReplays {
     /// (D3).
     pub(super) fn contains(&self, entry: &ReplayEntry) -> bool {
         entry.idempotency_key.is_none()
-            && self
-                .lock()
-                .get(&entry.mac)
-                .is_some_and(|(key, at)| *key == entry.key && *at == entry.signed_at)
+            && self.lock().get(&entry.mac).is_some_and(|(key, at)| *key == entry.key && *at == entry.signed_at)
     }
 
     /// Remembers a signature that was refused as a replay.

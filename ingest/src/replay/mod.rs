@@ -77,21 +77,13 @@ impl ReplayStore {
     }
 
     /// The same round trips on other connections with an outage of their own.
-    pub(crate) fn round_trips_to(
-        &self,
-        connections: ConnectionSource,
-        outage: Arc<Outage>,
-    ) -> StoreRoundTrips {
+    pub(crate) fn round_trips_to(&self, connections: ConnectionSource, outage: Arc<Outage>) -> StoreRoundTrips {
         StoreRoundTrips { connections, outage, ..self.round_trips.clone() }
     }
 
     /// The entry of a request. `idempotency_key` is that of a records POST (D3), and `None` for every other request. 401
     /// when memory alone tells that the signature was used before.
-    pub(crate) fn entry(
-        &self,
-        verified: &Verified,
-        idempotency_key: Option<String>,
-    ) -> Result<ReplayEntry, Refusal> {
+    pub(crate) fn entry(&self, verified: &Verified, idempotency_key: Option<String>) -> Result<ReplayEntry, Refusal> {
         let entry = ReplayEntry::new(verified.caller(), verified.signature(), idempotency_key);
         if self.is_known_replay(&entry) {
             Admission::Replayed.check(verified)?;

@@ -34,9 +34,7 @@ pub(crate) trait Lookup: Debug + Send + Sync + Sized + 'static {
 
     /// The results of the look-ups of a group. One without a response by `deadline` fails as unavailable.
     fn find<'a>(
-        client: &'a Client,
-        lookups: &'a [&'a Self],
-        deadline: Instant,
+        client: &'a Client, lookups: &'a [&'a Self], deadline: Instant,
     ) -> BoxFuture<'a, Vec<LookupResult<Self>>>;
 }
 
@@ -73,10 +71,7 @@ pub(crate) struct StoreResult<L: Lookup> {
 }
 
 impl<L: Lookup> StoreRequest<L> {
-    pub(crate) fn new(
-        entry: Option<ReplayEntry>,
-        lookup: Option<L>,
-    ) -> (Self, oneshot::Receiver<StoreResult<L>>) {
+    pub(crate) fn new(entry: Option<ReplayEntry>, lookup: Option<L>) -> (Self, oneshot::Receiver<StoreResult<L>>) {
         let (reply, receiver) = oneshot::channel();
         (Self { entry, lookup, span: Span::current(), reply }, receiver)
     }
@@ -85,8 +80,7 @@ impl<L: Lookup> StoreRequest<L> {
 /// Waits for the reply. 503 `replay_store_unavailable` when there is none until `deadline`; the entry may have been
 /// written nevertheless.
 pub(crate) async fn await_result<L: Lookup>(
-    receiver: oneshot::Receiver<StoreResult<L>>,
-    deadline: Instant,
+    receiver: oneshot::Receiver<StoreResult<L>>, deadline: Instant,
 ) -> Result<StoreResult<L>, Refusal> {
     match timeout_at(deadline, receiver).await {
         Ok(Ok(reply)) => Ok(reply),
@@ -126,8 +120,7 @@ impl<L: Lookup> GroupHandler<StoreRequest<L>> for StoreRoundTrips {
         let new = distinct_signatures(group.iter().filter_map(|request| request.entry.as_ref()));
         let lookups: Vec<&L> = group.iter().filter_map(|request| request.lookup.as_ref()).collect();
         let (entry_results, found) = self.send_round_trip(&new, &lookups).await;
-        let verdicts =
-            decide_admissions(group.iter().filter_map(|request| request.entry.as_ref()), &entry_results);
+        let verdicts = decide_admissions(group.iter().filter_map(|request| request.entry.as_ref()), &entry_results);
         self.send_replies(group, verdicts, found);
     }
 }
@@ -136,13 +129,10 @@ impl StoreRoundTrips {
     /// Sends one round trip. Returns the outcome of each entry, and the result of each look-up. One that takes too long
     /// fails alone, and early enough that the other requests of the round trip get their response in time.
     async fn send_round_trip<L: Lookup>(
-        &self,
-        new: &[&ReplayEntry],
-        lookups: &[&L],
+        &self, new: &[&ReplayEntry], lookups: &[&L],
     ) -> (Vec<EntryResult>, Vec<LookupResult<L>>) {
         let begun = Instant::now();
-        let (deadline, query_deadline) =
-            (begun + self.within, begun + self.within.mul_f64(QUERY_TIME_FRACTION));
+        let (deadline, query_deadline) = (begun + self.within, begun + self.within.mul_f64(QUERY_TIME_FRACTION));
         let round_trip = store::run_with_own_deadline(self.connections.client(), deadline, async |client| {
             // The statement of the entries is prepared first and by itself. Otherwise, on a new connection, the entries
             // would wait behind a look-up that waits for a lock. If preparing fails, inserting the entries fails in the
@@ -150,8 +140,8 @@ impl StoreRoundTrips {
             drop(timeout_at(query_deadline, replay_entries::prepare(client, new)).await);
             let entry_results = timeout_at(deadline, replay_entries::insert(client, new));
             let (entry_results, found) = join(entry_results, L::find(client, lookups, query_deadline)).await;
-            let entry_results = entry_results
-                .map_or_else(|_| Err(TxError::no_response()), |done| done.map_err(TxError::from));
+            let entry_results =
+                entry_results.map_or_else(|_| Err(TxError::no_response()), |done| done.map_err(TxError::from));
             let is_late = Instant::now() >= query_deadline;
             ((entry_results, found), is_late)
         });
@@ -204,10 +194,7 @@ impl StoreRoundTrips {
     }
 
     fn send_replies<L: Lookup>(
-        &self,
-        group: Vec<StoreRequest<L>>,
-        verdicts: Vec<Result<Admission, Arc<TxError>>>,
-        found: Vec<LookupResult<L>>,
+        &self, group: Vec<StoreRequest<L>>, verdicts: Vec<Result<Admission, Arc<TxError>>>, found: Vec<LookupResult<L>>,
     ) {
         let has_succeeded = verdicts.iter().any(Result::is_ok);
         let (mut verdicts, mut found) = (verdicts.into_iter(), found.into_iter());

@@ -23,8 +23,7 @@ pub(super) fn distinct_signatures<'a>(sorted: impl Iterator<Item = &'a ReplayEnt
 /// The verdict on each sorted entry, given the outcomes of the [`distinct_signatures`]. An insert that failed fails all requests with
 /// that signature.
 pub(super) fn decide_admissions<'a, E: Clone>(
-    sorted: impl Iterator<Item = &'a ReplayEntry>,
-    stored: &[Result<InsertOutcome, E>],
+    sorted: impl Iterator<Item = &'a ReplayEntry>, stored: &[Result<InsertOutcome, E>],
 ) -> Vec<Result<Admission, E>> {
     let mut verdicts = Vec::with_capacity(stored.len());
     let mut stored = stored.iter();
@@ -83,10 +82,7 @@ mod tests {
                 None => Ok(InsertOutcome::New),
             })
             .collect();
-        decide_admissions(sorted.iter(), &stored)
-            .into_iter()
-            .map(|verdict| verdict.expect("all were stored"))
-            .collect()
+        decide_admissions(sorted.iter(), &stored).into_iter().map(|verdict| verdict.expect("all were stored")).collect()
     }
 
     #[test]

@@ -54,11 +54,7 @@ pub(super) async fn observe_pools(pools: Vec<Database>) {
 
 /// Updates readiness, until the program ends.
 pub(super) async fn watch_readiness(
-    db: Database,
-    masters: MasterKeys,
-    keys: Arc<Keys>,
-    queues: [QueuePublisher; 2],
-    health: Health,
+    db: Database, masters: MasterKeys, keys: Arc<Keys>, queues: [QueuePublisher; 2], health: Health,
 ) {
     let mut ticks = ticks(EVERY);
     loop {

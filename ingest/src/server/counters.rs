@@ -5,8 +5,7 @@ use crate::http::route::{EndpointKind, Route};
 use crate::overload::OverloadReason;
 use common::http::ConnectionRefusal;
 use common::metrics::{
-    AUTH_FAILURES, HTTP_CONNECTIONS_CLOSED, HTTP_CONNECTIONS_REFUSED, HTTP_REQUESTS, OVERLOADED,
-    register_counter,
+    AUTH_FAILURES, HTTP_CONNECTIONS_CLOSED, HTTP_CONNECTIONS_REFUSED, HTTP_REQUESTS, OVERLOADED, register_counter,
 };
 
 /// Registers the counters whose labels are known in advance.

@@ -44,8 +44,7 @@ const REPLAY_CONNECTIONS: usize = ReplayStore::CONNECTIONS + 2;
 const CLOSING: Duration = Duration::from_millis(500);
 
 /// It publishes and gets its replies without a queue of its own.
-const QUEUES: QueueUse =
-    QueueUse { publishes: &[Queue::Events, Queue::Records], consumes: &[], notices: &[] };
+const QUEUES: QueueUse = QueueUse { publishes: &[Queue::Events, Queue::Records], consumes: &[], notices: &[] };
 
 impl Program for Settings {
     const NAME: &'static str = "connect-ingest";
@@ -84,8 +83,7 @@ impl Program for Settings {
         let requests = |connection| {
             let (routes, proxies) = (routes.clone(), self.trusted_proxies.clone());
             service_fn(move |request: Request<Incoming>| {
-                let (routes, origin) =
-                    (routes.clone(), RequestOrigin::of(&connection, &proxies, request.headers()));
+                let (routes, origin) = (routes.clone(), RequestOrigin::of(&connection, &proxies, request.headers()));
                 async move { observe_request(&routes, request, origin).await }
             })
         };
@@ -101,10 +99,7 @@ impl Program for Settings {
 
 /// Starts the services and the background tasks.
 fn start_services(
-    ingest: &Settings,
-    service: &Service,
-    broker: &Broker,
-    broker_closes: &CancellationToken,
+    ingest: &Settings, service: &Service, broker: &Broker, broker_closes: &CancellationToken,
 ) -> (Arc<Services>, KeyUses, KeyRequestRecorder) {
     let (url, read_url) = (&service.database.url, &service.database.read_url);
     let replay_db = pool(url, "ingest_replay", REPLAY_CONNECTIONS, ingest.store_timeout);
@@ -160,9 +155,7 @@ fn start_services(
 
 /// Measures the lag of the replica on connections of its own, so that it does not wait for requests.
 fn watch_replica(
-    database: &DatabaseSettings,
-    within: Duration,
-    lag: Arc<ReplicaLag>,
+    database: &DatabaseSettings, within: Duration, lag: Arc<ReplicaLag>,
 ) -> impl Future<Output = ()> + use<> {
     let name = "ingest_replica_lag";
     let primary = PoolSettings { name, size: 1, wait: within, statement_timeout: within, durable: true };

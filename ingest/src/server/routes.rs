@@ -22,8 +22,7 @@ static REJECTIONS: LogLimit<1> = LogLimit::new();
 
 /// All routes. Unknown paths are refused here as well, so that warp never responds by itself.
 pub(super) fn routes(
-    services: Arc<Services>,
-    settings: &DocsSettings,
+    services: Arc<Services>, settings: &DocsSettings,
 ) -> impl Filter<Extract = (Response,), Error = Infallible> + Clone + use<> {
     let docs = Arc::new(Docs::new(settings));
     let routes = warp::path::full().and(head()).and(warp::body::stream()).then(
@@ -36,13 +35,7 @@ pub(super) fn routes(
 }
 
 /// Responds to a request, and attaches its route for metrics.
-async fn respond(
-    services: &Services,
-    docs: &Docs,
-    path: &str,
-    head: &RequestHead,
-    body: impl BodyStream,
-) -> Response {
+async fn respond(services: &Services, docs: &Docs, path: &str, head: &RequestHead, body: impl BodyStream) -> Response {
     let Some((route, id)) = Route::at(path) else { return refuse(Refusal::NotFound, head, body) };
     let records = |resource, body| handlers::records::handle(services, head, body, resource);
     let id = || id.to_owned();

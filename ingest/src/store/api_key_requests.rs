@@ -37,9 +37,7 @@ pub(crate) type TenantRequests = (TenantId, u64, u64);
 /// Adds counts of different keys to those of an hour. The statement locks rows in the order of keys, so that those of
 /// several ingests cannot deadlock. Returns the counts of keys that exist, with their tenants.
 pub(crate) async fn add(
-    client: &Client,
-    hour: DateTime<Utc>,
-    counts: &[KeyRequests],
+    client: &Client, hour: DateTime<Utc>, counts: &[KeyRequests],
 ) -> Result<Vec<TenantRequests>, Error> {
     let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     let prefixes = column(counts, |count| count.key.as_str());

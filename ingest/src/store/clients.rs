@@ -18,11 +18,7 @@ pub(crate) enum ClientIdentity {
 
 impl ClientIdentity {
     /// The first of the three that is not empty (specification: GET /clients); `None` when all are.
-    pub(crate) fn first(
-        email: Option<String>,
-        external_id: Option<String>,
-        phone: Option<&str>,
-    ) -> Option<Self> {
+    pub(crate) fn first(email: Option<String>, external_id: Option<String>, phone: Option<&str>) -> Option<Self> {
         email
             .map(Self::Email)
             .or(external_id.map(|id| Self::ExternalId(id.trim().to_owned())))
@@ -104,7 +100,5 @@ fn travelers(row: &Row) -> Result<Vec<TravelerView>, RowError> {
     let emails: Vec<Option<String>> = row.try_get("emails")?;
     let phones: Vec<Option<String>> = row.try_get("phones")?;
     let columns = names.into_iter().zip(types).zip(ages).zip(emails).zip(phones);
-    Ok(columns
-        .map(|((((name, kind), age), email), phone)| TravelerView { name, kind, age, email, phone })
-        .collect())
+    Ok(columns.map(|((((name, kind), age), email), phone)| TravelerView { name, kind, age, email, phone }).collect())
 }

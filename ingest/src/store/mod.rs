@@ -64,8 +64,7 @@ pub(crate) enum RowError {
 
 /// Like [`run_until_on`], for work that enforces its deadline itself and returns whether it exceeded it.
 pub(crate) async fn run_with_own_deadline<T>(
-    client: impl Future<Output = Result<Client, TxError>>,
-    deadline: Instant,
+    client: impl Future<Output = Result<Client, TxError>>, deadline: Instant,
     work: impl AsyncFnOnce(&Client) -> (T, bool),
 ) -> Result<T, TxError> {
     let client = timeout_at(deadline, client).await.map_err(|_| TxError::no_response())??;
@@ -79,9 +78,7 @@ pub(crate) async fn run_with_own_deadline<T>(
 
 /// Runs `work` on a connection of `db`, until `deadline`. See [`run_until_on`].
 pub(crate) async fn run_until<T>(
-    db: &Database,
-    deadline: Instant,
-    work: impl AsyncFnOnce(&Client) -> Result<T, tokio_postgres::Error>,
+    db: &Database, deadline: Instant, work: impl AsyncFnOnce(&Client) -> Result<T, tokio_postgres::Error>,
 ) -> Result<T, TxError> {
     run_until_on(db.client(), deadline, work).await
 }
@@ -101,8 +98,7 @@ pub(crate) fn outage_of_background(operation: &'static str) -> Outage {
 /// If no response has arrived by then, the connection is closed and not returned to the pool, because its next user would
 /// wait for the same statement.
 pub(crate) async fn run_until_on<T>(
-    client: impl Future<Output = Result<Client, TxError>>,
-    deadline: Instant,
+    client: impl Future<Output = Result<Client, TxError>>, deadline: Instant,
     work: impl AsyncFnOnce(&Client) -> Result<T, tokio_postgres::Error>,
 ) -> Result<T, TxError> {
     let client = timeout_at(deadline, client).await.map_err(|_| TxError::no_response())??;
@@ -126,7 +122,6 @@ pub(crate) fn unused_database(size: usize) -> Database {
 
     let url = DatabaseUrl::parse_setting("postgres://localhost/unused").expect("a URL");
     let within = Duration::from_secs(1);
-    let settings =
-        PoolSettings { name: "test", size, wait: within, statement_timeout: within, durable: false };
+    let settings = PoolSettings { name: "test", size, wait: within, statement_timeout: within, durable: false };
     Database::new(&url, settings)
 }

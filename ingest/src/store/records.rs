@@ -98,8 +98,8 @@ impl RecordQuery {
 /// Runs the queries of many requests: one statement for each kind of record, all sent at once. Returns the rows of each
 /// request. A query without a response by `deadline` fails as unavailable; the connection must not be reused then.
 pub(crate) async fn find(client: &Client, lookups: &[&RecordLookup], deadline: Instant) -> Vec<LookupRows> {
-    let kinds = [clients::BY_IDS, leads::BY_IDS, trips::OF_LEADS]
-        .map(|statement| by_ids(client, statement, lookups, deadline));
+    let kinds =
+        [clients::BY_IDS, leads::BY_IDS, trips::OF_LEADS].map(|statement| by_ids(client, statement, lookups, deadline));
     let alone = lookups.iter().enumerate().filter_map(|(index, lookup)| {
         let (statement, value) = lookup.query.own_statement()?;
         Some(async move { (index, run(client, statement, &[&lookup.tenant.0, &value], deadline).await) })
@@ -124,10 +124,7 @@ pub(crate) async fn find(client: &Client, lookups: &[&RecordLookup], deadline: I
 
 /// Looks up the ids that `statement` serves. Returns their indexes in `lookups`, and the rows of all.
 async fn by_ids(
-    client: &Client,
-    statement: Sql,
-    lookups: &[&RecordLookup],
-    deadline: Instant,
+    client: &Client, statement: Sql, lookups: &[&RecordLookup], deadline: Instant,
 ) -> (Vec<usize>, Result<Vec<Row>, TxError>) {
     let (mut indexes, mut tenants, mut ids) = (Vec::new(), Vec::new(), Vec::new());
     for (index, lookup) in lookups.iter().enumerate() {
@@ -139,19 +136,13 @@ async fn by_ids(
             ids.push(id);
         }
     }
-    let rows = if ids.is_empty() {
-        Ok(Vec::new())
-    } else {
-        run(client, statement, &[&tenants, &ids], deadline).await
-    };
+    let rows = if ids.is_empty() { Ok(Vec::new()) } else { run(client, statement, &[&tenants, &ids], deadline).await };
     (indexes, rows)
 }
 
 /// Reads parts of feeds. Returns the indexes of their queries in `lookups`, and the rows of all.
 async fn feeds(
-    client: &Client,
-    lookups: &[&RecordLookup],
-    deadline: Instant,
+    client: &Client, lookups: &[&RecordLookup], deadline: Instant,
 ) -> (Vec<usize>, Result<Vec<Row>, TxError>) {
     let mut queries = Vec::new();
     for (index, lookup) in lookups.iter().enumerate() {
@@ -175,18 +166,13 @@ async fn feeds(
 }
 
 async fn run(
-    client: &Client,
-    statement: Sql,
-    parameters: &[&(dyn ToSql + Sync)],
-    deadline: Instant,
+    client: &Client, statement: Sql, parameters: &[&(dyn ToSql + Sync)], deadline: Instant,
 ) -> Result<Vec<Row>, TxError> {
     let ask = async {
         let statement = super::prepared(client, statement).await?;
         client.query(&statement, parameters).await
     };
-    timeout_at(deadline, ask)
-        .await
-        .map_or_else(|_| Err(TxError::no_response()), |rows| rows.map_err(TxError::from))
+    timeout_at(deadline, ask).await.map_or_else(|_| Err(TxError::no_response()), |rows| rows.map_err(TxError::from))
 }
 
 /// Assigns rows to the requests whose ids they match. A row's column `place` counts the statement's ids from 1.

@@ -137,10 +137,7 @@ pub(crate) async fn insert(client: &Client, entries: &[&ReplayEntry]) -> Result<
 }
 
 /// The same with one statement for each entry, all sent at once, so that a rejected entry does not fail the others.
-pub(crate) async fn insert_each(
-    client: &Client,
-    entries: &[&ReplayEntry],
-) -> Vec<Result<InsertOutcome, Error>> {
+pub(crate) async fn insert_each(client: &Client, entries: &[&ReplayEntry]) -> Vec<Result<InsertOutcome, Error>> {
     let each = entries.iter().map(async |entry| insert(client, &[*entry]).await);
     let one = |stored: Vec<InsertOutcome>| stored.into_iter().next().unwrap_or(InsertOutcome::Existing(None));
     join_all(each).await.into_iter().map(|stored| stored.map(one)).collect()

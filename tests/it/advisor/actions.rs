@@ -2,8 +2,7 @@
 //! applied (D20); bookings, confirmed and cancelled (D12, D25).
 
 use super::{
-    act, action, event_types, get, lead, open_lead, patch, send_action, send_action_as, take_emitted, trip,
-    trip_route,
+    act, action, event_types, get, lead, open_lead, patch, send_action, send_action_as, take_emitted, trip, trip_route,
 };
 use crate::connectctl::fields;
 use serde_json::{Value, json};
@@ -12,8 +11,7 @@ use tests::{UNREACHED_RECEIVER, World, event, text};
 #[tokio::test]
 async fn opens_a_lead_with_client_number_owner_and_trip() {
     let world = World::shared().await;
-    let body =
-        json!({"email": " Ana@Example.com ", "name": "Ana", "title": "Honeymoon", "destination": "Goa"});
+    let body = json!({"email": " Ana@Example.com ", "name": "Ana", "title": "Honeymoon", "destination": "Goa"});
     let reply = act(&world, "open-lead", body).await;
     assert_eq!(fields(&reply), ["clientId", "leadId", "ok", "proposalId", "stage", "tripId"]);
     let shown = lead(&world, &reply).await;
@@ -75,8 +73,7 @@ async fn an_archived_or_travelled_lead_is_closed_to_its_customer() {
 #[tokio::test]
 async fn an_action_is_in_the_ledger_but_not_on_the_timeline() {
     let world = World::shared().await;
-    let reply =
-        send_action_as(&world, "m-1", &action("open-lead", json!({"email": "ana@example.com"}))).await;
+    let reply = send_action_as(&world, "m-1", &action("open-lead", json!({"email": "ana@example.com"}))).await;
     let query = "SELECT event_id, event_type, key_prefix, client_id, lead_id, trip_id FROM event_ledger";
     let expected = json!({
         "event_id": "connect-api:crm:m-1", "event_type": "advisor.open-lead", "key_prefix": "crm",
@@ -84,11 +81,7 @@ async fn an_action_is_in_the_ledger_but_not_on_the_timeline() {
     });
     assert_eq!(world.database.rows(query, &[]).await, [expected]);
     assert_eq!(world.database.count("SELECT count(*) FROM timeline").await, 0);
-    assert_eq!(
-        world.connectctl.json(&["usage", "--tenant", "acme"]).await["writes"],
-        0,
-        "actions are not metered"
-    );
+    assert_eq!(world.connectctl.json(&["usage", "--tenant", "acme"]).await["writes"], 0, "actions are not metered");
 }
 
 fn offer(opened: &Value) -> Value {

@@ -28,11 +28,9 @@ async fn act_refused(connectctl: &Connectctl, line: &str) -> String {
 async fn every_action_on_a_lead_works_from_the_command_line() {
     let world = World::shared().await;
     world.subscribe(UNREACHED_RECEIVER).await;
-    let opened =
-        act(&world, "open-lead --email ana@example.com --name Ana --title Sun --destination Goa").await;
+    let opened = act(&world, "open-lead --email ana@example.com --name Ana --title Sun --destination Goa").await;
     let id = text(&opened["leadId"]);
-    let on_lead =
-        async |action: &str, options: &str| act(&world, &format!("{action} --lead {id}{options}")).await;
+    let on_lead = async |action: &str, options: &str| act(&world, &format!("{action} --lead {id}{options}")).await;
     let shown = lead(&world, &opened).await;
     assert_eq!((&shown["title"], &shown["destination"]), (&json!("Sun"), &json!("Goa")));
     let client = format!("open-lead --client {} --no-trip", text(&opened["clientId"]));
@@ -112,8 +110,7 @@ async fn without_a_reply_prints_the_message_id_for_a_safe_retry() {
 #[tokio::test]
 async fn an_unreachable_broker_is_reported_without_its_password() {
     let database = TestDatabase::new().await;
-    let connectctl =
-        Connectctl::for_database(database.url()).and("AMQP_URL", "amqp://connect:hunter2@127.0.0.1:1/%2f");
+    let connectctl = Connectctl::for_database(database.url()).and("AMQP_URL", "amqp://connect:hunter2@127.0.0.1:1/%2f");
     let said = act_refused(&connectctl, "archive --lead 1 --timeout 500ms").await;
     assert_eq!(said, "the broker cannot be reached; nothing was published");
 }

@@ -117,9 +117,7 @@ async fn count_actions(world: &World, status: &str) -> f64 {
 /// All rows of the tenants' tables, to check that nothing changed.
 async fn stored_records(world: &World) -> Vec<Value> {
     let mut all = Vec::new();
-    for table in
-        ["clients", "leads", "trips", "proposals", "invoices", "notifications", "event_ledger", "outbox"]
-    {
+    for table in ["clients", "leads", "trips", "proposals", "invoices", "notifications", "event_ledger", "outbox"] {
         let query = format!("SELECT to_jsonb(t) AS t FROM {table} t ORDER BY 1");
         all.extend(world.database.rows(&query, &[]).await);
     }

@@ -19,16 +19,10 @@ async fn a_redelivered_message_gets_the_same_ids_and_changes_nothing() {
         action("open-lead", json!({"client": opened["clientId"], "noTrip": true})),
         action("assign", json!({"lead": lead, "owner": "ben@acme.test"})),
         action("stage", json!({"lead": lead, "stage": "lost", "reason": "too dear"})),
-        action(
-            "proposal-send",
-            json!({"lead": lead, "title": "T", "url": "https://a.b/", "channel": "email"}),
-        ),
+        action("proposal-send", json!({"lead": lead, "title": "T", "url": "https://a.b/", "channel": "email"})),
         action("proposal-view", json!({"lead": lead})),
         action("proposal-discard", json!({"lead": lead})),
-        action(
-            "booking-confirm",
-            json!({"lead": lead, "bookingRef": "BR-1", "amount": 5, "currency": "INR"}),
-        ),
+        action("booking-confirm", json!({"lead": lead, "bookingRef": "BR-1", "amount": 5, "currency": "INR"})),
         action("booking-cancel", json!({"bookingRef": "BR-1", "reason": "illness"})),
         action("travelled", json!({"lead": lead})),
         action("archive", json!({"lead": lead})),
@@ -53,7 +47,8 @@ async fn a_repeatable_action_is_repeated_only_for_a_new_message() {
     world.subscribe(UNREACHED_RECEIVER).await;
     let opened = open_lead(&world).await;
     take_emitted(&world).await;
-    let send = json!({"lead": opened["leadId"], "title": "T", "url": "https://proposals.example/1", "channel": "email"});
+    let send =
+        json!({"lead": opened["leadId"], "title": "T", "url": "https://proposals.example/1", "channel": "email"});
     let send = action("proposal-send", send);
     send_action_as(&world, "m-1", &send).await;
     let first = trip(&world, &opened).await;
@@ -157,8 +152,7 @@ async fn a_postgres_outage_loses_no_action_even_if_the_worker_ends() {
     world.until_depth("crm", 1).await;
     world.proxies().postgres.restore();
     world.add_worker().await;
-    until_equal("it is done", "travelled", async || super::lead(&world, &opened).await["stage"].clone())
-        .await;
+    until_equal("it is done", "travelled", async || super::lead(&world, &opened).await["stage"].clone()).await;
     // A worker that goes on applies it after the outage.
     world.proxies().postgres.reset_connections();
     world.workers[0].until_unready().await;

@@ -16,10 +16,7 @@ fn actions_on_lead(lead: &Value) -> Vec<Value> {
         action("stage", json!({"lead": lead, "stage": "follow_up"})),
         action("archive", json!({"lead": lead})),
         action("travelled", json!({"lead": lead})),
-        action(
-            "proposal-send",
-            json!({"lead": lead, "title": "T", "url": "https://a.b/", "channel": "email"}),
-        ),
+        action("proposal-send", json!({"lead": lead, "title": "T", "url": "https://a.b/", "channel": "email"})),
         action("proposal-view", json!({"lead": lead})),
         action("proposal-discard", json!({"lead": lead})),
         action("booking-confirm", json!({"lead": lead, "bookingRef": "BR-9"})),
@@ -50,9 +47,9 @@ pub(super) async fn refusals(world: &World) -> Vec<(Value, u16, &'static str)> {
     for stage in ["building_proposal", "negotiation"] {
         all.push((action("stage", json!({"lead": without, "stage": stage})), 422, "stage_not_allowed"));
     }
-    let of_trips = actions_on_lead(&without).into_iter().filter(|body| {
-        ["proposal-send", "proposal-view", "proposal-discard"].contains(&tests::text(&body["action"]))
-    });
+    let of_trips = actions_on_lead(&without)
+        .into_iter()
+        .filter(|body| ["proposal-send", "proposal-view", "proposal-discard"].contains(&tests::text(&body["action"])));
     all.extend(of_trips.map(|body| (body, 409, "trip_not_open")));
     all.push((action("proposal-view", json!({"lead": with_trip})), 422, "proposal_not_sent"));
     let taken = json!({"lead": with_trip, "bookingRef": "BR-1"});
@@ -97,8 +94,7 @@ async fn records_of_another_tenant_are_not_found() {
     assert_eq!(stored_records(&world).await, before);
     // A booking reference belongs to one tenant: another tenant can use the same one.
     let theirs = act(&world, "open-lead", json!({"tenant": zeta.tenant, "email": "ana@example.com"})).await;
-    let same_ref =
-        json!({"tenant": zeta.tenant.to_uppercase(), "lead": theirs["leadId"], "bookingRef": "BR-1"});
+    let same_ref = json!({"tenant": zeta.tenant.to_uppercase(), "lead": theirs["leadId"], "bookingRef": "BR-1"});
     act(&world, "booking-confirm", same_ref).await;
     assert_ne!(theirs["clientId"], opened["clientId"]);
 }
@@ -123,8 +119,7 @@ async fn an_action_with_an_internal_error_gets_a_500_reply_or_is_dead_lettered()
     // Once requeued, it is applied.
     let kept = world.queues.take("crm.dead").await.expect("the dead letter");
     world.queues.publish_message("crm", &kept).await;
-    until_equal("it is archived", "archived", async || super::lead(&world, &opened).await["stage"].clone())
-        .await;
+    until_equal("it is archived", "archived", async || super::lead(&world, &opened).await["stage"].clone()).await;
 }
 
 /// Bodies that are not actions, each with the beginning of its error message.
@@ -153,16 +148,10 @@ fn malformed(lead: &Value) -> Vec<(Vec<u8>, &'static str)> {
         (body("open-lead", json!({"email": "a@b.example", "noTrip": 1})), "noTrip: must be true or false"),
         (body("assign", json!({ "lead": lead })), "owner: is required"),
         (body("stage", json!({"lead": lead, "stage": "won"})), "stage: must be one of inquiry"),
-        (
-            body("proposal-send", json!({"lead": lead, "title": "T", "url": "x", "channel": "email"})),
-            "url: must",
-        ),
+        (body("proposal-send", json!({"lead": lead, "title": "T", "url": "x", "channel": "email"})), "url: must"),
         (body("booking-confirm", json!({ "lead": lead })), "bookingRef: is required"),
         (
-            body(
-                "booking-confirm",
-                json!({"lead": lead, "bookingRef": "B", "amount": "ten", "currency": "INR"}),
-            ),
+            body("booking-confirm", json!({"lead": lead, "bookingRef": "B", "amount": "ten", "currency": "INR"})),
             "amount: must be a number",
         ),
         (
@@ -212,8 +201,7 @@ async fn without_a_reply_queue_malformed_actions_are_dead_lettered_unchanged_and
     for (body, ..) in &refusals {
         world.queues.publish("crm", body.to_string().as_bytes()).await;
     }
-    until_equal("all are refused", refusals.len(), async || count_actions(&world, "refused").await as usize)
-        .await;
+    until_equal("all are refused", refusals.len(), async || count_actions(&world, "refused").await as usize).await;
     until_settled(&world, 0).await;
     assert_eq!(stored_records(&world).await, before);
     let said = "advisor action refused; replying with the reason if a reply is wanted";

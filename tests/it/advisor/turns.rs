@@ -73,10 +73,7 @@ async fn an_action_that_kills_workers_is_dead_lettered_as_it_was_sent_and_others
     let reason = [("queue", "crm"), ("reason", "attempts")];
     assert_eq!(world.workers[0].metrics().await.sum("connect_dead_lettered_total", &reason), 1.0);
     let dead = world.queues.take("crm.dead").await.expect("the dead letter");
-    assert_eq!(
-        (dead.id().as_deref(), dead.body),
-        (Some("killing"), open("ana@example.com").to_string().into_bytes())
-    );
+    assert_eq!((dead.id().as_deref(), dead.body), (Some("killing"), open("ana@example.com").to_string().into_bytes()));
 }
 
 #[tokio::test]

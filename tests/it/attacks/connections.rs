@@ -30,8 +30,7 @@ async fn open(address: SocketAddr, source: [u8; 4], count: usize) -> Vec<RawConn
 #[tokio::test]
 async fn one_address_with_idle_connections_does_not_lock_out_others() {
     // None is closed while the others are opened, which takes long on a busy machine.
-    let world =
-        World::with().set("CONNECT_HEADER_TIMEOUT", "10m").set("CONNECT_IDLE_TIMEOUT", "10m").join().await;
+    let world = World::with().set("CONNECT_HEADER_TIMEOUT", "10m").set("CONNECT_IDLE_TIMEOUT", "10m").join().await;
     let address = world.http().address();
     let idle = open(address, STRANGER, 4_200).await;
     let refused = [("reason", "peer")];
@@ -146,8 +145,7 @@ async fn closes_a_connection_whose_peer_does_not_read() {
     let requests = "GET /api/v1/crm/connect/openapi.json HTTP/1.1\r\nhost: connect\r\n\r\n".repeat(400);
     connection.send(requests).await;
     eventually("a response", MAX_WAIT, async || {
-        let requests =
-            world.ingests[0].metrics().await.sum("connect_http_requests_total", &[("status", "200")]);
+        let requests = world.ingests[0].metrics().await.sum("connect_http_requests_total", &[("status", "200")]);
         if requests > 0.0 { Ok(()) } else { Err("none".to_owned()) }
     })
     .await;

@@ -55,9 +55,7 @@ async fn stalled_bodies_of_one_address_leave_memory_for_another() {
     let stalled = join_all((0..40).map(async |_| {
         let mut connection = RawConnection::from(STRANGER, world.http().address()).await;
         let size = (1 << 20) - 1;
-        let head = format!(
-            "POST {EVENTS} HTTP/1.1\r\nhost: connect\r\ntransfer-encoding: chunked\r\n\r\n{size:x}\r\n"
-        );
+        let head = format!("POST {EVENTS} HTTP/1.1\r\nhost: connect\r\ntransfer-encoding: chunked\r\n\r\n{size:x}\r\n");
         connection.send([head.as_bytes(), &vec![b' '; size - 1]].concat()).await;
         connection
     }))

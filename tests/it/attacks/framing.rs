@@ -65,8 +65,7 @@ async fn the_servers_for_operators_need_one_host_and_a_path() {
         for hosts in ["", "host: a\r\nhost: a\r\n"] {
             assert_eq!(status(format!("GET {path} HTTP/1.1\r\n{hosts}\r\n")).await, 400, "{path} {hosts:?}");
         }
-        for target in ["example.com:80", "*", "example.com", "?a", "http://", "http:/a", "\\", "#", "/\u{7f}"]
-        {
+        for target in ["example.com:80", "*", "example.com", "?a", "http://", "http:/a", "\\", "#", "/\u{7f}"] {
             for method in ["GET", "POST", "OPTIONS", "CONNECT"] {
                 let request = format!("{method} {target} HTTP/1.1\r\nhost: a\r\n\r\n");
                 let (response, mut connection) = exchange_with(address, request.as_bytes()).await;
@@ -115,12 +114,10 @@ async fn a_body_has_one_end_and_the_rest_is_never_read_as_a_request() {
     ] {
         let request = world.key.events(batch(&[event("contact.identified").email("ana@example.com")]));
         let body = &request.body;
-        let chunked =
-            [format!("{:x}\r\n", body.len()).as_bytes(), body, b"\r\n0\r\n\r\n".as_slice()].concat();
+        let chunked = [format!("{:x}\r\n", body.len()).as_bytes(), body, b"\r\n0\r\n\r\n".as_slice()].concat();
         let framing = framing.replace("LENGTH", &chunked.len().to_string());
         let bytes =
-            [&head(&request), framing.as_bytes(), b"\r\n\r\n", chunked.as_slice(), smuggled.as_bytes()]
-                .concat();
+            [&head(&request), framing.as_bytes(), b"\r\n\r\n", chunked.as_slice(), smuggled.as_bytes()].concat();
         for first in [b"".as_slice(), plain] {
             let mut connection = RawConnection::to(world.http().address()).await;
             if !first.is_empty() {
@@ -132,11 +129,7 @@ async fn a_body_has_one_end_and_the_rest_is_never_read_as_a_request() {
             match status {
                 400 => assert_invalid(&response, "Transfer-Encoding"),
                 // The second one is a replay of the first one, whose body was read to the same end.
-                _ => assert_eq!(
-                    response.status,
-                    if first.is_empty() { 200 } else { 401 },
-                    "{framing}: {response:?}"
-                ),
+                _ => assert_eq!(response.status, if first.is_empty() { 200 } else { 401 }, "{framing}: {response:?}"),
             }
             connection.until_closed_in_order().await;
         }
@@ -152,10 +145,7 @@ async fn a_caller_that_keeps_sending_gets_its_error_response_without_a_reset() {
     // More than the connection's read buffer, and than the buffers of two sockets.
     let more = vec![b'x'; 3 << 20];
     for (refused, status) in [
-        (
-            "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
-            404,
-        ),
+        ("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", 404),
         ("GET a:1 HTTP/1.1\r\nhost: a:1\r\n\r\n", 400),
         ("GET / HTTP/1.1\r\nhost: connect\r\nno header\r\n\r\n", 400),
     ] {

@@ -1,8 +1,7 @@
 //! A broker that rejects a bundle, hangs while publishing one, or closes the connection (D9).
 
 use super::{
-    assert_own_results, identified_each, results, send_during_a_publish, stallable, until_published,
-    until_submitted,
+    assert_own_results, identified_each, results, send_during_a_publish, stallable, until_published, until_submitted,
 };
 use futures_util::future::join_all;
 use std::time::{Duration, Instant};
@@ -93,8 +92,7 @@ async fn each_request_times_out_by_itself_while_the_broker_hangs() {
         assert!(["accepted", "duplicate"].contains(&tests::text(&results(response)[0]["status"])));
     }
     assert_eq!(world.database.count("SELECT count(*) FROM timeline").await, 5);
-    let more: Vec<HttpRequest> =
-        (10..13).map(|i| super::identified(&world.key, &format!("{i}@example.com"))).collect();
+    let more: Vec<HttpRequest> = (10..13).map(|i| super::identified(&world.key, &format!("{i}@example.com"))).collect();
     let responses = join_all(more.iter().map(|request| http.send(request))).await;
     assert_own_results(&more, &responses);
 }

@@ -1,8 +1,6 @@
 //! Callers that disconnect while their request waits.
 
-use super::{
-    identified, identified_each, results, stallable, take_messages, until_published, until_submitted,
-};
+use super::{identified, identified_each, results, stallable, take_messages, until_published, until_submitted};
 use futures_util::future::{AbortHandle, abortable, join_all};
 use tests::raw::RawConnection;
 use tests::{HttpClient, HttpRequest, World, batch, event, text, until_equal};
@@ -17,8 +15,7 @@ async fn a_request_whose_caller_disconnects_while_waiting_is_not_published() {
         ["kept", "gone"].map(|name| identified(&world.key, &format!("{name}@example.com"))),
         identified(&world.key, "first@example.com"),
     );
-    let (gone, hang_up) =
-        abortable(async { HttpClient::new(world.http().address()).send(&gone_request).await });
+    let (gone, hang_up) = abortable(async { HttpClient::new(world.http().address()).send(&gone_request).await });
     let after = async |published: usize, submitted: usize| {
         until_published(ingest, published).await;
         until_submitted(ingest, submitted).await;
@@ -45,8 +42,7 @@ async fn a_request_whose_caller_disconnects_while_waiting_is_not_published() {
         world.queues.publish_all("events", &messages).await;
         tests::Program::worker(world.settings()).await
     };
-    let (first, kept, (), late, worker) =
-        futures_util::join!(http.send(&first_request), kept, gone, late, driving);
+    let (first, kept, (), late, worker) = futures_util::join!(http.send(&first_request), kept, gone, late, driving);
     world.workers.push(worker);
     for response in [&first, &kept, &late] {
         assert_eq!(results(response)[0]["status"], "accepted");

@@ -40,11 +40,9 @@ async fn requests_arriving_during_a_publish_share_a_message_and_get_their_own_re
         results(&world.http().send(&request).await);
     }
     let metrics = world.ingests[0].metrics().await;
-    for (name, counted) in [
-        ("connect_publish_total", 6.0),
-        ("connect_bundle_requests_count", 6.0),
-        ("connect_bundle_requests_sum", 20.0),
-    ] {
+    for (name, counted) in
+        [("connect_publish_total", 6.0), ("connect_bundle_requests_count", 6.0), ("connect_bundle_requests_sum", 20.0)]
+    {
         assert_eq!(metrics.sum(name, &[]), counted, "{name}");
     }
 }
@@ -56,8 +54,7 @@ async fn each_request_of_a_bundle_gets_its_own_counts_and_repeats_are_duplicates
     let unknown = event("contact.updated").email("nobody@example.com");
     let several = batch(&[event("contact.identified").email("bo@example.com"), unknown, shared.clone()]);
     let spaced = format!("{{ \"events\" : [ {} ] }}", shared.to_json());
-    let rest =
-        [world.key.events(several), world.key.events(spaced), identified(&world.key, "cy@example.com")];
+    let rest = [world.key.events(several), world.key.events(spaced), identified(&world.key, "cy@example.com")];
     let first = [identified(&world.key, "first@example.com")];
     let responses = send_during_a_publish(&world, &first, &rest).await;
     let statuses = |response| -> Vec<String> {
@@ -136,8 +133,7 @@ fn events_in(message: &QueuedMessage) -> Vec<Value> {
 #[tokio::test]
 async fn a_large_batch_is_published_alone_without_waiting() {
     let mut world = stallable().workers(0).start().await;
-    let people: Vec<Event> =
-        (0..11).map(|i| event("contact.identified").email(&format!("{i}@example.com"))).collect();
+    let people: Vec<Event> = (0..11).map(|i| event("contact.identified").email(&format!("{i}@example.com"))).collect();
     let requests = [identified(&world.key, "ana@example.com"), world.key.events(batch(&people))];
     let large = requests[1].body.clone();
     let http = HttpClient::new(world.http().address());

@@ -9,8 +9,8 @@ mod traces;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tests::{
-    ApiKey, Event, HttpClient, HttpRequest, HttpResponse, Program, QueuedMessage, World, WorldBuilder, batch,
-    event, text,
+    ApiKey, Event, HttpClient, HttpRequest, HttpResponse, Program, QueuedMessage, World, WorldBuilder, batch, event,
+    text,
 };
 use tokio::sync::oneshot;
 
@@ -44,11 +44,7 @@ async fn until_published(ingest: &Program, count: usize) {
 /// has several requests, they must be of different keys.
 ///
 /// Needs a [`stallable`] world, whose first requests these are.
-async fn send_during_a_publish(
-    world: &World,
-    first: &[HttpRequest],
-    rest: &[HttpRequest],
-) -> Vec<HttpResponse> {
+async fn send_during_a_publish(world: &World, first: &[HttpRequest], rest: &[HttpRequest]) -> Vec<HttpResponse> {
     let http = HttpClient::new(world.http().address());
     world.proxies().broker.stall();
     let (open, opened) = oneshot::channel();
@@ -70,10 +66,7 @@ async fn send_during_a_publish(
 
 /// The same in a world without workers. Passes the messages to `then`, which must see to it that the requests get replies.
 async fn send_and_take_messages(
-    world: &mut World,
-    first: &[HttpRequest],
-    rest: &[HttpRequest],
-    then: impl AsyncFnOnce(&World, Vec<QueuedMessage>),
+    world: &mut World, first: &[HttpRequest], rest: &[HttpRequest], then: impl AsyncFnOnce(&World, Vec<QueuedMessage>),
 ) -> Vec<HttpResponse> {
     let settings = world.settings().to_vec();
     let seen = &*world;

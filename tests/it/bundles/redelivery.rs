@@ -3,8 +3,8 @@
 //! match the body.
 
 use super::{
-    assert_own_results, enquiry_submitted, events_of, identified_each, request_ids, results,
-    send_and_take_messages, send_during_a_publish, stallable,
+    assert_own_results, enquiry_submitted, events_of, identified_each, request_ids, results, send_and_take_messages,
+    send_during_a_publish, stallable,
 };
 use serde_json::{Value, json};
 use tests::{HttpRequest, HttpResponse, Program, QueuedMessage, World, batch, event};
@@ -125,9 +125,7 @@ async fn world(reply_timeout: &str) -> World {
 /// Has three requests of each of `keys` keys wait behind another one, and changes the bundle of each, by its number. Returns the
 /// responses, those of the requests that traveled alone first.
 async fn send_changed(
-    world: &mut World,
-    keys: usize,
-    mut change: impl FnMut(usize, &QueuedMessage) -> QueuedMessage,
+    world: &mut World, keys: usize, mut change: impl FnMut(usize, &QueuedMessage) -> QueuedMessage,
 ) -> Vec<HttpResponse> {
     let (mut first, mut rest) = (Vec::new(), Vec::new());
     for _ in 0..keys {

@@ -19,9 +19,7 @@ fn trace(number: usize) -> String {
 /// Requests with one `enquiry.submitted` each, each with its own trace.
 fn traced(world: &World, count: usize) -> Vec<HttpRequest> {
     let request = |i: usize| world.key.events(batch(&[enquiry_submitted(&format!("{i}@example.com"))]));
-    (0..count)
-        .map(|i| request(i).with("traceparent", format!("00-{}-b7ad6b7169203331-01", trace(i))))
-        .collect()
+    (0..count).map(|i| request(i).with("traceparent", format!("00-{}-b7ad6b7169203331-01", trace(i)))).collect()
 }
 
 /// The log lines with `message`, once there are `count` of them.
@@ -67,11 +65,7 @@ async fn log_lines_and_webhooks_name_the_request_that_caused_them() {
     let expected = expected_traces(&responses);
     assert_eq!(traces_by_request(&lines(&world.ingests[0], "request completed", 5).await), expected);
     let published = lines(&world.ingests[0], "publishing requests in one message", 4).await;
-    assert!(
-        published
-            .iter()
-            .all(|line| line["message_id"] == published[0]["message_id"] && line["requests"] == 4)
-    );
+    assert!(published.iter().all(|line| line["message_id"] == published[0]["message_id"] && line["requests"] == 4));
     let applied = eventually("all are applied", MAX_WAIT, async || {
         let logs = world.workers[0].logs();
         let lines: Vec<Value> = logs.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
@@ -85,14 +79,11 @@ async fn log_lines_and_webhooks_name_the_request_that_caused_them() {
     // Each outbox row belongs to its request, not to the bundle.
     let stored = "SELECT DISTINCT request_id, split_part(traceparent, '-', 2) AS trace_id FROM outbox";
     let stored = world.database.rows(stored, &[]).await;
-    let stored: BTreeMap<String, String> = stored
-        .iter()
-        .map(|row| (text(&row["request_id"]).to_owned(), text(&row["trace_id"]).to_owned()))
-        .collect();
+    let stored: BTreeMap<String, String> =
+        stored.iter().map(|row| (text(&row["request_id"]).to_owned(), text(&row["trace_id"]).to_owned())).collect();
     assert_eq!(stored, expected);
     let sent = receiver.wait_for(5).await;
-    let mut traces: Vec<String> =
-        sent.iter().map(|webhook| webhook.header("traceparent")[3..35].to_owned()).collect();
+    let mut traces: Vec<String> = sent.iter().map(|webhook| webhook.header("traceparent")[3..35].to_owned()).collect();
     traces.sort();
     traces.dedup();
     assert_eq!(traces, (0..5).map(trace).collect::<Vec<_>>());
@@ -109,8 +100,7 @@ async fn a_failed_event_of_a_bundle_names_its_own_request() {
     for response in &responses {
         assert_eq!(results(response)[0]["error"], "internal_error");
     }
-    let found = traces_by_request(
-        &lines(&world.workers[0], "event failed; reporting it as failed in the reply", 4).await,
-    );
+    let found =
+        traces_by_request(&lines(&world.workers[0], "event failed; reporting it as failed in the reply", 4).await);
     assert_eq!(found, expected_traces(&responses));
 }

@@ -27,20 +27,14 @@ async fn subscribe(world: &World, tenant: &str) -> Uuid {
 }
 
 pub(crate) async fn tenant(world: &World, slug: &str) -> Uuid {
-    let rows =
-        world.database.rows("SELECT tenant_id FROM tenants WHERE slug = $1", &[&tests::slug(slug)]).await;
+    let rows = world.database.rows("SELECT tenant_id FROM tenants WHERE slug = $1", &[&tests::slug(slug)]).await;
     text(&rows[0]["tenant_id"]).parse().expect("a UUID")
 }
 
 /// Writes `count` deliveries of an tenant in one state, each of an event of its own, made at `created_at` or a second
 /// after the one before, as their ids say, too. A finished one has six attempts. Gives their ids, oldest first.
 pub(crate) async fn deliveries(
-    world: &World,
-    slug: &str,
-    subscription: Uuid,
-    state: &str,
-    count: i32,
-    created_at: &str,
+    world: &World, slug: &str, subscription: Uuid, state: &str, count: i32, created_at: &str,
 ) -> Vec<Uuid> {
     let tenant = tenant(world, slug).await;
     let made = DateTime::parse_from_rfc3339(created_at).expect("a time").timestamp().unsigned_abs();
@@ -57,15 +51,13 @@ pub(crate) async fn deliveries(
             CASE WHEN $5 = 'pending' THEN now() END, CASE WHEN $5 = 'pending' THEN 0 ELSE 6 END,
             at + (SELECT count(*) FROM deliveries d WHERE d.subscription_id = $4)
         FROM unnest($2::uuid[], $3::uuid[]) WITH ORDINALITY AS given (delivery_id, event_id, at)";
-    client
-        .execute(pending, &[&tenant, &ids, &events, &subscription, &state, &created_at])
-        .await
-        .expect("rows");
+    client.execute(pending, &[&tenant, &ids, &events, &subscription, &state, &created_at]).await.expect("rows");
     ids
 }
 
 async fn row(world: &World, id: Uuid) -> Value {
-    let query = "SELECT state, attempts, attempts_before, needs_notice, next_attempt_at FROM deliveries WHERE delivery_id = $1";
+    let query =
+        "SELECT state, attempts, attempts_before, needs_notice, next_attempt_at FROM deliveries WHERE delivery_id = $1";
     let mut rows = world.database.rows(query, &[&id]).await;
     assert_eq!(rows.len(), 1, "delivery {id}");
     rows.remove(0)
@@ -92,7 +84,8 @@ async fn lists_deliveries_with_their_attempts_newest_last() {
     client.execute(attempts, &[&acme, &newer[0]]).await.expect("attempts");
 
     // As the dispatcher records a delivery that succeeded at once.
-    let at_once = "UPDATE deliveries SET attempts = 1, last_at = '2026-05-01T10:00:01Z', last_status = 204, last_duration_ms = 7
+    let at_once =
+        "UPDATE deliveries SET attempts = 1, last_at = '2026-05-01T10:00:01Z', last_status = 204, last_duration_ms = 7
         WHERE delivery_id = $1";
     client.execute(at_once, &[&older[0]]).await.expect("a row");
 
@@ -134,16 +127,12 @@ async fn filters_the_list_and_shows_one_tenant_only() {
     assert!(list(&["--state", "dead"]).await.is_empty());
     assert_eq!(list(&["--subscription", &other.to_string()]).await, dropped);
     assert_eq!(list(&["--limit", "2"]).await, [pending[1], dropped[0]], "the newest");
-    let limited =
-        world.connectctl.run(&["delivery", "list", "--tenant", "acme", "--limit", "2", "--json"]).await;
+    let limited = world.connectctl.run(&["delivery", "list", "--tenant", "acme", "--limit", "2", "--json"]).await;
     assert!(limited.errors.contains("only the newest 2"), "{limited:?}");
     for unknown in [foreign.to_string(), Uuid::now_v7().to_string(), "no id".to_owned()] {
         let list = ["delivery", "list", "--tenant", "acme", "--subscription", &unknown];
         let refusal = world.connectctl.refusal(&list).await;
-        assert!(
-            refusal.contains(&format!("subscription {unknown:?} does not exist in this tenant")),
-            "{refusal}"
-        );
+        assert!(refusal.contains(&format!("subscription {unknown:?} does not exist in this tenant")), "{refusal}");
     }
 }
 
@@ -185,16 +174,10 @@ async fn replaying_a_dead_delivery_restarts_it_under_its_id_without_a_broker() {
 #[tokio::test]
 async fn replays_a_delivered_delivery_but_no_pending_or_dropped_one_and_none_of_a_removed_subscription() {
     let (world, subscription) = world().await;
-    let of =
-        async |state| deliveries(&world, "acme", subscription, state, 1, "2026-05-01T10:00:00Z").await[0];
+    let of = async |state| deliveries(&world, "acme", subscription, state, 1, "2026-05-01T10:00:00Z").await[0];
     let delivered = of("delivered").await;
-    assert_eq!(
-        world.connectctl.json(&["delivery", "replay", &delivered.to_string()]).await["state"],
-        "pending"
-    );
-    for (id, state) in
-        [(delivered, "pending"), (of("pending").await, "pending"), (of("dropped").await, "dropped")]
-    {
+    assert_eq!(world.connectctl.json(&["delivery", "replay", &delivered.to_string()]).await["state"], "pending");
+    for (id, state) in [(delivered, "pending"), (of("pending").await, "pending"), (of("dropped").await, "dropped")] {
         let before = row(&world, id).await;
         let refusal = world.connectctl.refusal(&["delivery", "replay", &id.to_string()]).await;
         assert_eq!(refusal.trim(), format!("connectctl: delivery {id} cannot be replayed: it is {state}"));
@@ -216,10 +199,8 @@ async fn a_job_is_stored_listed_and_stopped_without_a_broker_and_a_dispatcher() 
     deliveries(&world, "acme", subscription, "dead", 3, "2026-05-01T10:00:00Z").await;
     let connectctl = world.connectctl.without("AMQP_URL");
     let options = ["--state", "dead", "--from", "2026-05-01T10:00:01Z", "--rate", "7", "--no-wait"];
-    let created =
-        connectctl.json(&[&["delivery", "replay", "--tenant", "acme"], &options[..]].concat()).await;
-    let expected =
-        "createdAt endedAt eventType id matched occurred perSecond replayed state states subscriptionId";
+    let created = connectctl.json(&[&["delivery", "replay", "--tenant", "acme"], &options[..]].concat()).await;
+    let expected = "createdAt endedAt eventType id matched occurred perSecond replayed state states subscriptionId";
     assert_eq!(fields(&created).join(" "), expected);
     let expected = (&json!(2), &json!(0), &json!(7));
     assert_eq!((&created["matched"], &created["replayed"], &created["perSecond"]), expected);
@@ -285,15 +266,12 @@ async fn lists_subscriptions_with_a_backlog_of_all_tenants_worst_first() {
     let listed = world.connectctl.list(&["delivery", "summary"]).await;
     let counts = |at: usize| {
         let backlog = &listed[at];
-        ["tenant", "subscriptionId", "pending", "retried", "dead", "oldestAt"]
-            .map(|name| backlog[name].clone())
+        ["tenant", "subscriptionId", "pending", "retried", "dead", "oldestAt"].map(|name| backlog[name].clone())
     };
     assert_eq!(listed.len(), 2, "{listed:?}");
-    let of_zeta =
-        [json!("zeta"), json!(zeta), json!(2), json!(2), json!(3), json!("2026-05-01T10:30:00.000Z")];
+    let of_zeta = [json!("zeta"), json!(zeta), json!(2), json!(2), json!(3), json!("2026-05-01T10:30:00.000Z")];
     assert_eq!(counts(0), of_zeta);
-    let of_acme =
-        [json!("acme"), json!(acme), json!(5), json!(0), json!(0), json!("2026-05-01T10:00:00.000Z")];
+    let of_acme = [json!("acme"), json!(acme), json!(5), json!(0), json!(0), json!("2026-05-01T10:00:00.000Z")];
     assert_eq!(counts(1), of_acme);
     let expected = "dead oldestAt pausedAt pending retried subscriptionId tenant url";
     assert_eq!(fields(&listed[0]).join(" "), expected);

@@ -41,11 +41,8 @@ async fn refuses_a_schema_of_a_later_release() {
     assert!(refusal.contains("the schema is of a later release: it has migration V9999"), "{refusal}");
 }
 
-const TABLE: Migration = Migration::new(
-    1,
-    "table",
-    "CREATE TABLE things (n integer); INSERT INTO things SELECT generate_series(1, 1000);",
-);
+const TABLE: Migration =
+    Migration::new(1, "table", "CREATE TABLE things (n integer); INSERT INTO things SELECT generate_series(1, 1000);");
 const INDEXES: Migration = Migration::new(
     2,
     "indexes",
@@ -63,8 +60,7 @@ const COLUMN: Migration = Migration::new(3, "column", "ALTER TABLE things ADD CO
 
 /// Applies what is missing, and returns the names and what was said meanwhile.
 async fn apply(
-    database: &TestDatabase,
-    known: &'static [Migration],
+    database: &TestDatabase, known: &'static [Migration],
 ) -> Result<(Vec<String>, Vec<String>), MigrateError> {
     let mut client = database.connect().await;
     let mut migrations = Migrations::begin_with(&mut client, known).await?;
@@ -79,8 +75,7 @@ async fn apply(
 }
 
 async fn indexes(database: &TestDatabase) -> serde_json::Value {
-    let query =
-        "SELECT coalesce(json_object_agg(indexrelid::regclass, indisvalid), '{}') AS valid FROM pg_index
+    let query = "SELECT coalesce(json_object_agg(indexrelid::regclass, indisvalid), '{}') AS valid FROM pg_index
                  WHERE indrelid = 'things'::regclass";
     database.rows(query, &[]).await[0]["valid"].clone()
 }

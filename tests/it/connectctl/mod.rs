@@ -33,8 +33,7 @@ pub(super) struct Listener {
 impl Listener {
     /// Listens from now on.
     pub(super) async fn to(database: &TestDatabase, channel: &str) -> Self {
-        let (client, mut connection) =
-            tokio_postgres::connect(database.url(), NoTls).await.expect("a database");
+        let (client, mut connection) = tokio_postgres::connect(database.url(), NoTls).await.expect("a database");
         let (sender, heard) = mpsc::unbounded_channel();
         tokio::spawn(async move {
             while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {

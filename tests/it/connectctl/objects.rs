@@ -37,8 +37,7 @@ async fn members_can_be_added_removed_and_reactivated() {
     let add = ["member", "add", "--tenant", "acme", "--email", "Cleo@Acme.test", "--name", "Cleo"];
     let added = connectctl.json(&add).await;
     assert_eq!(added, json!({"email": "cleo@acme.test", "name": "Cleo", "active": true}));
-    let removed =
-        connectctl.json(&["member", "remove", "--tenant", "acme", "--email", "cleo@acme.test"]).await;
+    let removed = connectctl.json(&["member", "remove", "--tenant", "acme", "--email", "cleo@acme.test"]).await;
     assert_eq!(removed, json!({"email": "cleo@acme.test", "name": "Cleo", "active": false}));
     let listed = connectctl.list(&["member", "list", "--tenant", "acme"]).await;
     assert!(listed.contains(&removed), "{listed:?}");
@@ -50,16 +49,12 @@ async fn members_can_be_added_removed_and_reactivated() {
 async fn creates_one_company_account_per_domain() {
     let world = World::shared().await;
     let connectctl = &world.connectctl;
-    let create =
-        ["company", "create", "--tenant", "acme", "--name", "Example Ltd", "--domain", "Example.com"];
+    let create = ["company", "create", "--tenant", "acme", "--name", "Example Ltd", "--domain", "Example.com"];
     let made = connectctl.json(&create).await;
     assert_eq!(fields(&made), ["clientId"]);
     let query = "SELECT client_type, name, company_domain FROM clients WHERE client_id::text = $1";
     let stored = world.database.rows(query, &[&tests::text(&made["clientId"])]).await;
-    assert_eq!(
-        stored,
-        [json!({"client_type": "company", "name": "Example Ltd", "company_domain": "example.com"})]
-    );
+    assert_eq!(stored, [json!({"client_type": "company", "name": "Example Ltd", "company_domain": "example.com"})]);
     assert_eq!(connectctl.run(&create).await.code, Some(1));
     let free = ["company", "create", "--tenant", "acme", "--name", "Mail", "--domain", "gmail.com"];
     assert_eq!(connectctl.run(&free).await.code, Some(1), "a free mailbox is never a company domain");
@@ -69,7 +64,8 @@ async fn creates_one_company_account_per_domain() {
 async fn creates_a_key_whose_secret_is_shown_once() {
     let world = World::shared().await;
     let connectctl = &world.connectctl;
-    let create = "key create --tenant acme --name site --scopes events:ingest,clients:read --origin acme-web --expires-in 30d";
+    let create =
+        "key create --tenant acme --name site --scopes events:ingest,clients:read --origin acme-web --expires-in 30d";
     let made = connectctl.json(&words(create)).await;
     assert_eq!(fields(&made), ["prefix", "scopes", "secret"]);
     assert_eq!(made["scopes"], json!(["events:ingest", "clients:read"]));
@@ -101,7 +97,8 @@ async fn creates_a_key_whose_secret_is_shown_once() {
 #[tokio::test]
 async fn secrets_of_api_keys_are_sealed_at_rest() {
     let world = World::shared().await;
-    let query = "SELECT position(convert_to($1, 'UTF8') in secret_sealed) AS place, octet_length(secret_sealed) AS length
+    let query =
+        "SELECT position(convert_to($1, 'UTF8') in secret_sealed) AS place, octet_length(secret_sealed) AS length
          FROM api_keys";
     let secret = &world.key.secret;
     // Header, nonce, text, tag.

@@ -16,15 +16,10 @@ async fn world_with_history() -> (World, Value) {
         "destination": "Goa", "travelDates": {"start": "2027-05-01", "end": "2027-05-09"}, "paxCount": 2, "budget": "2 lakh"}));
     world.accept(submitted).await;
     world
-        .accept(
-            ana("employee.credit_updated")
-                .payload(json!({"availablePaise": 5, "asOf": "2026-05-01T10:00:00Z"})),
-        )
+        .accept(ana("employee.credit_updated").payload(json!({"availablePaise": 5, "asOf": "2026-05-01T10:00:00Z"})))
         .await;
     let result = world
-        .accept(
-            ana("traveller.discovery_upserted").payload(json!({"discovery": {"pax": 2}, "essence": "calm"})),
-        )
+        .accept(ana("traveller.discovery_upserted").payload(json!({"discovery": {"pax": 2}, "essence": "calm"})))
         .await;
     (world, result)
 }
@@ -75,9 +70,8 @@ async fn filters_the_pipeline_by_stage_and_campaign() {
     let (world, result) = world_with_history().await;
     world.accept(event("enquiry.submitted").email("bo@example.com")).await;
     world.accept(event("booking.completed").email("bo@example.com")).await;
-    let ids = async |options: &[&str]| {
-        world.pipeline(options).await.iter().map(|row| row["id"].clone()).collect::<Vec<_>>()
-    };
+    let ids =
+        async |options: &[&str]| world.pipeline(options).await.iter().map(|row| row["id"].clone()).collect::<Vec<_>>();
     assert_eq!(ids(&[]).await.len(), 2);
     assert_eq!(ids(&["--stage", "inquiry"]).await, [result["leadId"].clone()]);
     assert_eq!(ids(&["--stage", "trip_booked"]).await.len(), 1);
@@ -129,10 +123,8 @@ async fn sums_the_newest_report_of_each_ingest_that_still_reports() {
         WHERE slug = 'acme'";
     database.execute(reports).await;
     let listed = Connectctl::for_database(database.url()).list(&["pressure"]).await;
-    let shown: Vec<_> = listed
-        .iter()
-        .map(|row| json!([row["tenant"], row["queue"], row["waiting"], row["refused"]]))
-        .collect();
+    let shown: Vec<_> =
+        listed.iter().map(|row| json!([row["tenant"], row["queue"], row["waiting"], row["refused"]])).collect();
     assert_eq!(shown, [json!(["acme", "records", 0, 0]), json!(["acme", "events", 90, 5])]);
 }
 
@@ -140,14 +132,8 @@ async fn sums_the_newest_report_of_each_ingest_that_still_reports() {
 async fn wrong_usage_exits_with_two() {
     let connectctl = Connectctl::with(Vec::new());
     for arguments in [
-        "frobnicate",
-        "tenant",
-        "tenant create",
-        "tenant create --slug x",
-        "tenant list --unknown",
-        "key create --tenant acme --name k",
-        "pipeline --tenant acme --stage nowhere",
-        "timeline --tenant acme",
+        "frobnicate", "tenant", "tenant create", "tenant create --slug x", "tenant list --unknown",
+        "key create --tenant acme --name k", "pipeline --tenant acme --stage nowhere", "timeline --tenant acme",
     ] {
         let ran = connectctl.run(&words(arguments)).await;
         assert_eq!((ran.code, ran.output.as_str()), (Some(2), ""), "{arguments:?}: {ran:?}");

@@ -28,10 +28,7 @@ async fn records_are_filtered_and_exported_as_lines_of_json_and_as_csv() {
     let page = admin.page("/agencies/acme/audit?action=tenant.&who=").await;
     assert!(page.contains("tenant.create") && !page.contains("test.action"), "{page}");
     let page = admin.page("/agencies/acme/audit?who=AN%C3%A4&from=2020-01-01T00:00").await;
-    assert!(
-        page.contains("test.action") && !page.contains("tenant.create") && page.contains("before="),
-        "{page}"
-    );
+    assert!(page.contains("test.action") && !page.contains("tenant.create") && page.contains("before="), "{page}");
     let page = admin.page("/agencies/acme/audit?who=%3DHYPERLINK").await;
     assert!(page.contains(UNSEEN), "{page}");
     assert_isolated(&page, "/audit");
@@ -40,8 +37,7 @@ async fn records_are_filtered_and_exported_as_lines_of_json_and_as_csv() {
     let lines = admin.post("/agencies/acme/audit/export", &[("format", "jsonl"), ("action", "test.")]).await;
     assert_eq!((lines.status, lines.header("content-type")), (200, "application/jsonl; charset=utf-8"));
     assert_eq!(lines.header("content-disposition"), "attachment; filename=\"audit-acme.jsonl\"");
-    let records: Vec<Value> =
-        body(&lines).lines().map(|line| serde_json::from_str(line).expect("a record")).collect();
+    let records: Vec<Value> = body(&lines).lines().map(|line| serde_json::from_str(line).expect("a record")).collect();
     assert_eq!(records.len(), 2_501, "all pages");
     assert!(records.iter().all(|record| record["tenant"] == "acme" && record["action"] == "test.action"));
     let expected = (&"2499".into(), &"0".into());
@@ -53,9 +49,7 @@ async fn records_are_filtered_and_exported_as_lines_of_json_and_as_csv() {
     let csv = body(&csv);
     assert!(csv.starts_with("at,who,interface,action,target,tenant\r\n"), "{}", &csv[..80]);
     assert!(
-        csv.contains(
-            ",'=HYPERLINK(1)\\u{7f}\\u{9b}\\u{200b}\\u{202e},console,test.action,\"'@x, \"\"y\"\"\",acme\r\n"
-        ),
+        csv.contains(",'=HYPERLINK(1)\\u{7f}\\u{9b}\\u{200b}\\u{202e},console,test.action,\"'@x, \"\"y\"\"\",acme\r\n"),
         "neutralized: {csv}"
     );
     assert!(csv.contains(",tenant.create,other,other\r\n"), "all agencies: {csv}");

@@ -11,8 +11,7 @@ async fn failed_deliveries_are_seen_and_replayed_one_by_one_and_all_that_match()
     let (world, visitor) = (&console.world, console.admin().await);
     world.connectctl.json(&words("member add --tenant acme --email m@example.com --name Mo")).await;
     let receiver = Receiver::http();
-    let broken =
-        Behavior::status(500).with_header("x-evil", "<script>").with_body("<script>alert(1)</script>");
+    let broken = Behavior::status(500).with_header("x-evil", "<script>").with_body("<script>alert(1)</script>");
     let broken = broken.with_header("server", "shop <1>");
     receiver.respond_to_all(broken);
     world.subscribe(&receiver.url("/hook")).await;
@@ -34,8 +33,7 @@ async fn failed_deliveries_are_seen_and_replayed_one_by_one_and_all_that_match()
     assert_eq!(links(&listed("?range=1h").await), 3);
     assert!(listed("?state=lost").await.contains("state &quot;lost&quot; is not known. It was ignored."));
 
-    let rows =
-        world.database.rows("SELECT delivery_id, event_id FROM deliveries ORDER BY delivery_id", &[]).await;
+    let rows = world.database.rows("SELECT delivery_id, event_id FROM deliveries ORDER BY delivery_id", &[]).await;
     let first = text(&rows[0]["delivery_id"]);
     let page = visitor.page(&format!("{DELIVERIES}/{first}")).await;
     assert!(page.contains("status 500") && page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"), "{page}");
@@ -59,10 +57,7 @@ async fn failed_deliveries_are_seen_and_replayed_one_by_one_and_all_that_match()
     assert!(!page.contains("x-evil"), "only headers that explain a failure are kept: {page}");
     let viewer = console.viewer().await;
     let masked = viewer.page(&format!("{DELIVERIES}/{first}")).await;
-    assert!(
-        !masked.contains("leadId") && !masked.contains("shop") && !masked.contains("Send it again"),
-        "{masked}"
-    );
+    assert!(!masked.contains("leadId") && !masked.contains("shop") && !masked.contains("Send it again"), "{masked}");
 
     receiver.respond_to_all(Behavior::status(204));
     let done = visitor.change(&format!("{DELIVERIES}/{first}/replay"), &[]).await;

@@ -28,9 +28,7 @@ async fn an_event_is_followed_from_its_request_to_the_attempts_of_its_webhooks()
     let attempt = found.iter().find(|step| step["stage"] == "attempt").expect("an attempt");
     assert!(text(&attempt["detail"]).starts_with("number 1: status 204, "), "{attempt}");
 
-    let by = async |id: &Value| {
-        stages(&world.connectctl.list(&["find", text(id), "--tenant", "acme"]).await).join(" ")
-    };
+    let by = async |id: &Value| stages(&world.connectctl.list(&["find", text(id), "--tenant", "acme"]).await).join(" ");
     assert!(by(&applied["requestId"]).await.contains("applied"));
     assert!(by(&attempt["deliveryId"]).await.contains("attempt"));
     assert!(by(&attempt["eventId"]).await.starts_with("outbox"));
@@ -42,15 +40,11 @@ async fn an_event_is_followed_from_its_request_to_the_attempts_of_its_webhooks()
         (&Value::from("ANA@example.com"), "client"),
     ] {
         let found = by(id).await;
-        assert!(
-            [stage, "received", "applied", "attempt"].iter().all(|one| found.contains(one)),
-            "{id}: {found}"
-        );
+        assert!([stage, "received", "applied", "attempt"].iter().all(|one| found.contains(one)), "{id}: {found}");
     }
     assert_eq!(by(&Value::from("order-4712")).await, "");
     world.add_tenant("other").await;
-    for id in [&Value::from(" order-4711 "), &attempt["deliveryId"], &result["leadId"], &applied["requestId"]]
-    {
+    for id in [&Value::from(" order-4711 "), &attempt["deliveryId"], &result["leadId"], &applied["requestId"]] {
         let foreign = world.connectctl.list(&["find", text(id), "--tenant", "other"]).await;
         assert_eq!(foreign, Vec::<Value>::new(), "{id}");
     }
@@ -60,13 +54,8 @@ async fn an_event_is_followed_from_its_request_to_the_attempts_of_its_webhooks()
         let page = visitor.page(&format!("{path}?id=%20order-4711%20")).await;
         assert!(page.contains("number 1: status 204") && page.contains(text(&result["clientId"])), "{page}");
         let url = receiver.url("/hook");
-        for words in [
-            "Received",
-            "Applied",
-            "Webhook prepared",
-            &format!(">{url}</a></h2>"),
-            &format!("Sent to {url}"),
-        ] {
+        for words in ["Received", "Applied", "Webhook prepared", &format!(">{url}</a></h2>"), &format!("Sent to {url}")]
+        {
             assert!(page.contains(words), "{words}: {page}");
         }
         assert!(visitor.page(&format!("{path}?id=%3Cscript%3E")).await.contains("&lt;script&gt;"));
@@ -84,8 +73,7 @@ async fn an_event_is_found_by_its_trace_whoever_has_begun_it() {
     let key = world.add_key("events:ingest").await;
     let send = async |id: &str, traceparent: Option<&str>| {
         let request = key.events(
-            json!({"events": [event("contact.identified").email("ana@example.com").id(id).to_json()]})
-                .to_string(),
+            json!({"events": [event("contact.identified").email("ana@example.com").id(id).to_json()]}).to_string(),
         );
         let request = match traceparent {
             Some(traceparent) => request.with("traceparent", traceparent),

@@ -18,11 +18,7 @@ async fn administrators_manage_members_and_discovery_and_operators_the_limits() 
     assert!(!page.contains("Add a member"), "a viewer sees no forms: {page}");
     let faults = admin.post(&members, &[("email", "nobody"), ("name", "Typed")]).await;
     assert_eq!(faults.status, 422);
-    assert_eq!(
-        body(&faults).matches(" autofocus").count(),
-        1,
-        "the field with the first fault has the focus"
-    );
+    assert_eq!(body(&faults).matches(" autofocus").count(), 1, "the field with the first fault has the focus");
     assert!(body(&faults).contains("must be an email address") && body(&faults).contains("value=\"Typed\""));
     admin.change(&format!("{members}/remove"), &[("email", "zoe@example.com")]).await;
     let inactive = "SELECT count(*) FROM members WHERE email = 'zoe@example.com' AND NOT active";
@@ -61,8 +57,7 @@ async fn administrators_manage_members_and_discovery_and_operators_the_limits() 
 #[tokio::test]
 async fn an_agency_has_at_most_as_many_keys_subscriptions_and_members_as_the_settings_allow() {
     let builder = World::with().ingests(0).workers(0).set("CONNECT_MAX_KEYS_PER_TENANT", "2");
-    let builder =
-        builder.set("CONNECT_MAX_SUBSCRIPTIONS_PER_TENANT", "1").set("CONNECT_MAX_MEMBERS_PER_TENANT", "3");
+    let builder = builder.set("CONNECT_MAX_SUBSCRIPTIONS_PER_TENANT", "1").set("CONNECT_MAX_MEMBERS_PER_TENANT", "3");
     let console = ConsoleWorld::of(builder).await;
     let admin = console.admin().await;
     let (key, hook) = ([("name", "x"), ("scopes", "leads:read")], [("url", "https://93.184.215.14/hook")]);

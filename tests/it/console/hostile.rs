@@ -15,8 +15,7 @@ pub(super) const UNSEEN: &str = "\u{7f}\u{9b}\u{200b}\u{202e}";
 pub(super) fn assert_isolated(page: &str, path: &str) {
     for (at, _) in page.match_indices('\u{202e}') {
         let is_in = |begin: &str, end: &str| page[..at].rfind(begin) > page[..at].rfind(end);
-        let is_isolated =
-            [("<bdi>", "</bdi>"), ("<", ">"), ("<title>", "</title>"), ("<option", "</option>")];
+        let is_isolated = [("<bdi>", "</bdi>"), ("<", ">"), ("<title>", "</title>"), ("<option", "</option>")];
         assert!(is_isolated.iter().any(|(begin, end)| is_in(begin, end)), "{path}: {}", &page[..at]);
     }
 }
@@ -128,9 +127,7 @@ async fn what_partners_send_is_text_on_every_page() {
         escaped += page.matches("&lt;script&gt;alert(1)").count();
     }
     assert!(escaped > 30, "the content is shown: {escaped}");
-    for path in
-        ["/".to_owned(), format!("/?search={query}"), format!("/find?id={query}"), format!("/?done={query}")]
-    {
+    for path in ["/".to_owned(), format!("/?search={query}"), format!("/find?id={query}"), format!("/?done={query}")] {
         let page = operator.page(&path).await;
         assert!(!page.contains("<script>") && !page.contains("\"'>"), "{path}: {page}");
     }
@@ -140,11 +137,7 @@ async fn what_partners_send_is_text_on_every_page() {
         {
             let ran = console.world.connectctl.run(&[list, &["--tenant", "acme"], format].concat()).await;
             let is_seen = |c: char| c == '\n' || c == '…' || (' '..='~').contains(&c);
-            assert!(
-                ran.output.contains(escapes) && ran.output.chars().all(is_seen),
-                "{list:?}: {}",
-                ran.output
-            );
+            assert!(ran.output.contains(escapes) && ran.output.chars().all(is_seen), "{list:?}: {}", ran.output);
         }
     }
 }
@@ -204,8 +197,7 @@ async fn viewers_see_masked_contacts_and_no_payloads() {
 async fn malformed_bodies_and_paths_are_refused() {
     let console = ConsoleWorld::shared().await;
     let visitor = console.admin().await;
-    let send =
-        async |request: HttpRequest| visitor.send(request.with("sec-fetch-site", "same-origin")).await.status;
+    let send = async |request: HttpRequest| visitor.send(request.with("sec-fetch-site", "same-origin")).await.status;
     let keys = "/agencies/acme/keys";
     let large = format!("name={}", "a".repeat(1024 * 1024));
     assert_eq!(send(form(keys, &[]).with_body(large)).await, 413);
@@ -215,12 +207,8 @@ async fn malformed_bodies_and_paths_are_refused() {
     assert_eq!(send(json).await, 400);
     assert_eq!(send(HttpRequest::new("POST", keys, "name=x")).await, 400, "without a type");
     for path in [
-        "/agencies/acme/keys/..%2f..%2fother",
-        "/agencies/acme/../other/keys",
-        "/agencies/acme/keys/%00",
-        "//attacker.example/",
-        "/agencies/acme/keys/",
-        "/agencies/ACME",
+        "/agencies/acme/keys/..%2f..%2fother", "/agencies/acme/../other/keys", "/agencies/acme/keys/%00",
+        "//attacker.example/", "/agencies/acme/keys/", "/agencies/ACME",
     ] {
         assert_eq!(visitor.get(path).await.status, 404, "{path}");
     }

@@ -30,8 +30,7 @@ impl IdentityProvider {
     pub(super) async fn with(options: &[&str]) -> Self {
         let mut command = python_tool("oidc-provider-mock").await;
         command.args(["--port", "0"]).args(options).stdin(Stdio::null()).stdout(Stdio::null());
-        let mut child =
-            command.stderr(Stdio::piped()).kill_on_drop(true).spawn().expect("the provider starts");
+        let mut child = command.stderr(Stdio::piped()).kill_on_drop(true).spawn().expect("the provider starts");
         let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
         let listening = async {
             loop {

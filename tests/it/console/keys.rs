@@ -23,8 +23,7 @@ fn shown(response: &HttpResponse) -> ApiKey {
 }
 
 async fn create(visitor: &Visitor<'_>) -> ApiKey {
-    let fields =
-        [("name", "Web <site>"), ("scopes", "events:ingest"), ("origin", "web-site"), ("expires", "30d")];
+    let fields = [("name", "Web <site>"), ("scopes", "events:ingest"), ("origin", "web-site"), ("expires", "30d")];
     let response = visitor.post(KEYS, &fields).await;
     let page = body(&response);
     for sample in ["curl -sS", "import datetime, hashlib", "require(&#39;node:crypto&#39;)", "createHmac"] {
@@ -66,7 +65,8 @@ async fn a_key_is_created_used_changed_rotated_and_revoked() {
     until_status(world, &rotated, 200).await;
 
     // Running programs write uses a little later.
-    let used = "INSERT INTO api_key_uses SELECT tenant_id, prefix, secret_number, now() - interval '200 seconds' FROM api_keys
+    let used =
+        "INSERT INTO api_key_uses SELECT tenant_id, prefix, secret_number, now() - interval '200 seconds' FROM api_keys
         ON CONFLICT (tenant_id, prefix, secret_number) DO UPDATE SET last_used_at = excluded.last_used_at";
     eventually("the use is shown", MAX_WAIT, async || {
         world.database.execute(used).await;
@@ -78,9 +78,7 @@ async fn a_key_is_created_used_changed_rotated_and_revoked() {
     assert_eq!(visitor.change(&format!("{page}/revoke"), &[]).await, format!("{page}?done=revoked"));
     until_status(world, &rotated, 401).await;
     let audit = visitor.page("/agencies/acme/audit").await;
-    for action in
-        ["key.create", "key.scopes", "key.rotate-secret", "key.end-overlap", "key.revoke", "console.login"]
-    {
+    for action in ["key.create", "key.scopes", "key.rotate-secret", "key.end-overlap", "key.revoke", "console.login"] {
         assert!(audit.contains(&format!("<th scope=\"row\">{action}</th>")), "{action}: {audit}");
     }
     assert!(

@@ -3,9 +3,7 @@
 use super::ConsoleWorld;
 use admin::overview::claim_news;
 use common::model::TenantId;
-use tests::{
-    Behavior, MAX_WAIT, MailServer, Program, Receiver, World, event, eventually, until_equal, words,
-};
+use tests::{Behavior, MAX_WAIT, MailServer, Program, Receiver, World, event, eventually, until_equal, words};
 
 /// Waits until the server has taken so many mails, and returns the last one.
 async fn until_mails(server: &MailServer, count: usize) -> String {
@@ -42,8 +40,7 @@ async fn an_agency_is_told_once_what_needs_attention_and_once_that_it_has_recove
     server.set_refusing(true);
     let set = ctl.json(&words("tenant set --tenant acme --attention-email Ops@Acme.example")).await;
     assert_eq!(set["attentionEmail"], "ops@acme.example");
-    let postponed =
-        "SELECT count(*) FROM attention_mails WHERE claimed_until > now() + interval '30 minutes'";
+    let postponed = "SELECT count(*) FROM attention_mails WHERE claimed_until > now() + interval '30 minutes'";
     world.database.until_count(postponed, 1).await;
     server.set_refusing(false);
 
@@ -72,8 +69,7 @@ async fn an_agency_is_told_once_what_needs_attention_and_once_that_it_has_recove
     let later = "UPDATE attention_mails SET told_at = told_at - interval '1 hour'";
     world.database.execute(later).await;
     let client = world.database.connect().await;
-    let tenant =
-        client.query_one("SELECT tenant_id FROM tenants", &[]).await.expect("the only tenant").get(0);
+    let tenant = client.query_one("SELECT tenant_id FROM tenants", &[]).await.expect("the only tenant").get(0);
     let news = claim_news(&client, TenantId(tenant), &[]).await.expect("what there is to tell");
     assert_eq!(news, []);
 

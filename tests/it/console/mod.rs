@@ -23,8 +23,8 @@ mod webhooks;
 use admin::console::new_form_id;
 use std::fmt::Write as _;
 use tests::{
-    Connectctl, HttpClient, HttpRequest, HttpResponse, MAX_WAIT, Program, World, WorldBuilder, eventually,
-    slug, text, with_names,
+    Connectctl, HttpClient, HttpRequest, HttpResponse, MAX_WAIT, Program, World, WorldBuilder, eventually, slug, text,
+    with_names,
 };
 
 pub(super) struct ConsoleWorld {
@@ -93,11 +93,7 @@ impl ConsoleWorld {
 
 impl<'c> Visitor<'c> {
     /// Somebody who has signed in to this console with a link of these options.
-    pub(super) async fn signed_in(
-        console: &'c HttpClient,
-        connectctl: &Connectctl,
-        options: &[&str],
-    ) -> Self {
+    pub(super) async fn signed_in(console: &'c HttpClient, connectctl: &Connectctl, options: &[&str]) -> Self {
         let mut visitor = Self { console, cookie: None };
         let response = visitor.sign_in(&link(connectctl, options).await).await;
         assert_eq!((response.status, response.header("location")), (303, "/"), "{}", body(&response));

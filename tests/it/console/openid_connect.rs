@@ -85,10 +85,7 @@ async fn refuses_people_without_a_mapped_group(provider: &IdentityProvider, cons
         ("id-3", json!(["lost"]), "their group is that of tenant \"nobody\", which does not exist"),
     ] {
         provider
-            .set_user(
-                id,
-                &json!({"email": "<b>zoe</b>@example.com", "email_verified": true, "groups": groups}),
-            )
+            .set_user(id, &json!({"email": "<b>zoe</b>@example.com", "email_verified": true, "groups": groups}))
             .await;
         let response = sign_in(provider, &mut console.visitor(), id).await;
         assert_refused(console, &response, "None of your groups gives access to Connect").await;
@@ -117,23 +114,15 @@ async fn a_sign_in_is_completed_once_and_only_by_the_browser_that_began_it() {
     links_work_without_the_provider(&mut provider, &console).await;
 }
 
-async fn requests_have_state_nonce_and_pkce_of_their_own(
-    provider: &IdentityProvider,
-    console: &ConsoleWorld,
-) {
+async fn requests_have_state_nonce_and_pkce_of_their_own(provider: &IdentityProvider, console: &ConsoleWorld) {
     let (first, second) = (begin(&mut console.visitor()).await, begin(&mut console.visitor()).await);
     let base = console.http().address();
     for url in [&first, &second] {
-        assert!(url.starts_with(&format!(
-            "{}/oauth2/authorize?response_type=code&client_id=connect&",
-            provider.issuer()
-        )));
         assert!(
-            url.contains("&code_challenge_method=S256&") && url.contains("&scope=openid+email+profile&"),
-            "{url}"
+            url.starts_with(&format!("{}/oauth2/authorize?response_type=code&client_id=connect&", provider.issuer()))
         );
-        let callback =
-            format!("&redirect_uri=http%3A%2F%2F127.0.0.1%3A{}%2Fsign-in%2Foidc%2Fcallback&", base.port());
+        assert!(url.contains("&code_challenge_method=S256&") && url.contains("&scope=openid+email+profile&"), "{url}");
+        let callback = format!("&redirect_uri=http%3A%2F%2F127.0.0.1%3A{}%2Fsign-in%2Foidc%2Fcallback&", base.port());
         assert!(url.contains(&callback), "{url}");
         assert!(!url.contains("client-secret-of-the-test"));
     }
@@ -157,9 +146,7 @@ async fn refuses_other_browsers(provider: &IdentityProvider, console: &ConsoleWo
     assert_eq!(foreign.header("set-cookie"), "", "the victim's own sign-in goes on");
     let state = between(&own, "&state=", "&");
     let guessed = theirs.replace(between(&format!("{theirs}&"), "state=", "&"), "AAAA");
-    for wrong in
-        [&guessed, "/sign-in/oidc/callback", &format!("/sign-in/oidc/callback?state={state}x&code=a")]
-    {
+    for wrong in [&guessed, "/sign-in/oidc/callback", &format!("/sign-in/oidc/callback?state={state}x&code=a")] {
         assert_refused(console, &victim.get(wrong).await, began).await;
     }
     // Another value that is as long as a real one, and an expired one.
@@ -187,8 +174,7 @@ async fn repeats_no_sign_in(provider: &IdentityProvider, console: &ConsoleWorld)
     // The provider gives a new code for the old state, nonce and challenge.
     let again = provider.authorize(&url, "bo").await;
     assert_refused(console, &visitor.get(&again).await, "was completed before").await;
-    let spent =
-        "SELECT count(*) FROM console_spent_sign_ins WHERE expires_at <= now() + interval '10 minutes'";
+    let spent = "SELECT count(*) FROM console_spent_sign_ins WHERE expires_at <= now() + interval '10 minutes'";
     assert_eq!(console.world.database.count(spent).await, 1);
     let update = "UPDATE console_spent_sign_ins SET expires_at = now() - interval '1 minute'";
     console.world.database.execute(update).await;
@@ -204,8 +190,7 @@ async fn refuses_tokens_and_answers_of_no_sign_in(provider: &IdentityProvider, c
         let callback = provider.authorize(&forged, "cy").await;
         assert_refused(console, &visitor.get(&callback).await, "answer can't be used: nonce").await;
     }
-    let of_another_client =
-        provider.authorize(&url.replace("client_id=connect", "client_id=other"), "cy").await;
+    let of_another_client = provider.authorize(&url.replace("client_id=connect", "client_id=other"), "cy").await;
     assert_refused(console, &visitor.get(&of_another_client).await, "is not valid for this sign-in").await;
     let state = between(&format!("{url}&"), "state=", "&").to_owned();
     let unknown = format!("/sign-in/oidc/callback?code=unknown&state={state}");
@@ -305,8 +290,7 @@ async fn at_most_eight_are_under_way(provider: &IdentityProvider, console: &Cons
 async fn failures_of_one_leave_others_usable(provider: &IdentityProvider, console: &ConsoleWorld) {
     let mut visitor = console.visitor();
     let url = begin(&mut visitor).await;
-    let declined =
-        format!("/sign-in/oidc/callback?state={}&error=access_denied", between(&url, "&state=", "&"));
+    let declined = format!("/sign-in/oidc/callback?state={}&error=access_denied", between(&url, "&state=", "&"));
     for _ in 0..10 {
         assert_eq!(visitor.get("/sign-in/oidc/callback?state=a&code=b").await.status, 403);
         assert_eq!(visitor.get(&declined).await.status, 403);

@@ -29,8 +29,7 @@ async fn the_last_hour_is_counted_for_each_agency_and_for_all() {
     world.accept(event("contact.identified").email("ben@example.com")).await;
     let unknown = world.result(event("contact.updated").email("nobody@example.com")).await;
     assert_eq!(unknown["status"], "failed", "{unknown}");
-    let body =
-        json!({"events": [event("contact.identified").email("eve@example.com").tenant("other").to_json()]});
+    let body = json!({"events": [event("contact.identified").email("eve@example.com").tenant("other").to_json()]});
     assert_eq!(world.http().send(&other.events(body.to_string())).await.status, 200);
     let forged = ApiKey { secret: world.key.secret.clone(), ..other };
     assert_eq!(world.http().send(&forged.events(body.to_string())).await.status, 401);
@@ -47,8 +46,7 @@ async fn the_last_hour_is_counted_for_each_agency_and_for_all() {
     assert!(!page.contains("Waiting in"), "queues are the operator's: {page}");
     let rows = between(&page, "<tbody>", "</tbody>").matches("<tr>").count();
     assert_eq!(rows, 60, "a row for each minute");
-    let refused =
-        format!("Requests with the key {} are refused: 1, mostly for the reason mismatch", forged.prefix);
+    let refused = format!("Requests with the key {} are refused: 1, mostly for the reason mismatch", forged.prefix);
     let others = [
         "1 accepted and 1 refused in the last hour",
         "1 applied and 0 failed",
@@ -57,8 +55,7 @@ async fn the_last_hour_is_counted_for_each_agency_and_for_all() {
         "1 of 2 requests was refused in the last 10 minutes",
     ];
     operator.until_shown("/agencies/other", &others).await;
-    let all =
-        ["4 accepted and 1 refused in the last hour", "3 applied and 1 failed", "1 delivered and 1 failed"];
+    let all = ["4 accepted and 1 refused in the last hour", "3 applied and 1 failed", "1 delivered and 1 failed"];
     let day = ["4 accepted and 1 refused in the last 24 hours", "The numbers of each hour"];
     operator.until_shown("/?range=24h", &day).await;
     operator.until_shown("/agencies/other?range=7d", &["1 accepted and 1 refused in the last 7 days"]).await;
@@ -132,11 +129,7 @@ async fn waiting_messages_have_an_age_in_the_browser_and_on_the_command_line() {
     let events = eventually("the age is known", MAX_WAIT, async || {
         let listed = console.world.connectctl.list(&["queue", "list"]).await;
         let events = listed.into_iter().find(|queue| queue["name"] == "events").expect("the queue");
-        if events["oldest"].is_string() && events["depth"] == 1 {
-            Ok(events)
-        } else {
-            Err(events.to_string())
-        }
+        if events["oldest"].is_string() && events["depth"] == 1 { Ok(events) } else { Err(events.to_string()) }
     })
     .await;
     let oldest: DateTime<Utc> = tests::text(&events["oldest"]).parse().expect("a time");

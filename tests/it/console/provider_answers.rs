@@ -65,8 +65,7 @@ impl Provider {
         let groups = format!("admins=admin:{}", slug("acme"));
         let (issuer, audiences) = (self.server.url(""), "project-1, project-2");
         let settings = [("ISSUER", issuer.as_str()), ("CLIENT_ID", "connect"), ("CLIENT_SECRET", "s")];
-        for (name, value) in
-            settings.iter().chain(&[("GROUPS", groups.as_str()), ("AUDIENCES", audiences)]).chain(more)
+        for (name, value) in settings.iter().chain(&[("GROUPS", groups.as_str()), ("AUDIENCES", audiences)]).chain(more)
         {
             world.set(&format!("CONNECT_OIDC_{name}"), value);
         }
@@ -125,9 +124,7 @@ async fn what_the_console_does_not_need_may_have_any_type() {
     ]);
     let answers = json!([{"expires_in": "300"}, {"expires_in": 299.99}, {"expires_in": -1},
         {"scope": ["openid"], "refresh_token": 1, "token_type": null}]);
-    let rows = |all: Value, name: &str| {
-        all.as_array().expect("a list").iter().map(|row| json!({name: row})).collect()
-    };
+    let rows = |all: Value, name: &str| all.as_array().expect("a list").iter().map(|row| json!({name: row})).collect();
     let changes: [Vec<Value>; 2] = [rows(claims, "claims"), rows(answers, "answer")];
     for (number, mut changed) in changes.into_iter().flatten().enumerate() {
         changed["claims"]["sub"] = json!(format!("id-{number}"));
@@ -187,8 +184,7 @@ async fn an_answer_that_cannot_be_used_is_no_outage() {
     }
     provider.set_discovery(&json!({}));
     let mut visitor = console.visitor();
-    let many_headers =
-        (0..150).fold(Behavior::status(400), |behavior, n| behavior.with_header(&format!("x-{n}"), "x"));
+    let many_headers = (0..150).fold(Behavior::status(400), |behavior, n| behavior.with_header(&format!("x-{n}"), "x"));
     for (behavior, status) in [
         (Behavior::status(200).with_body("<html>"), 403),
         (Behavior::status(404).with_body("<html>"), 403),

@@ -12,8 +12,7 @@ async fn behind(networks: &str) -> ConsoleWorld {
     let world = World::with().ingests(0).workers(0);
     let world = world.set("CONNECT_CONSOLE_PROXY_USER_HEADER", "X-Forwarded-Email");
     let world = world.set("CONNECT_CONSOLE_PROXY_GROUPS_HEADER", "X-Forwarded-Groups");
-    ConsoleWorld::of(world.set("CONNECT_CONSOLE_PROXY_NETWORKS", networks).set("CONNECT_OIDC_GROUPS", GROUPS))
-        .await
+    ConsoleWorld::of(world.set("CONNECT_CONSOLE_PROXY_NETWORKS", networks).set("CONNECT_OIDC_GROUPS", GROUPS)).await
 }
 
 fn get(path: &str, user: &str, groups: &str) -> HttpRequest {
@@ -95,8 +94,7 @@ async fn a_session_ends_with_another_person_or_other_groups(console: &ConsoleWor
         assert_eq!(location(get(keys, user, groups)).await, "/sign-in", "{user} {groups}");
     }
     assert_eq!(visitor.get(keys).await.header("location"), "/sign-in", "past the proxy");
-    let change =
-        form("/agencies/acme/settings", &[("discovery", "true")]).with("sec-fetch-site", "same-origin");
+    let change = form("/agencies/acme/settings", &[("discovery", "true")]).with("sec-fetch-site", "same-origin");
     assert_eq!(visitor.send(change).await.status, 401);
     // A link works behind the proxy as well, whoever it names.
     let linked = console.admin().await;

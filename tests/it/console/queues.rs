@@ -38,10 +38,7 @@ async fn dead_letters_are_seen_requeued_and_dropped() {
     until_dead(2).await;
 
     let question = operator.page("/queues/crm/drop").await;
-    assert!(
-        question.contains("Dead letters to drop: <strong>2</strong>. Their content is lost"),
-        "{question}"
-    );
+    assert!(question.contains("Dead letters to drop: <strong>2</strong>. Their content is lost"), "{question}");
     operator.change("/queues/crm/drop", &[]).await;
     until_dead(0).await;
     for missing in ["/queues/none", "/queues/events.dead", "/queues/webhooks.dead/drop"] {

@@ -46,10 +46,7 @@ async fn until_waiting(console: &ConsoleWorld, forms: i64) {
 
 /// Sends the form of a page twice: the second one changes nothing, shows the same, and no secret. Returns the first answer.
 async fn send_twice(
-    console: &ConsoleWorld,
-    visitor: &Visitor<'_>,
-    (page, action): (&str, &str),
-    fields: &[(&str, &str)],
+    console: &ConsoleWorld, visitor: &Visitor<'_>, (page, action): (&str, &str), fields: &[(&str, &str)],
 ) -> HttpResponse {
     let id = form_id(visitor, page, action).await;
     let fields = [fields, &[("form", &id)]].concat();

@@ -131,8 +131,7 @@ async fn nothing_of_another_agency_is_found_under_the_own_one() {
     assert_eq!(console.world.database.count(unchanged).await, 1);
     let kept = "SELECT count(*) FROM subscriptions WHERE paused_at IS NULL AND removed_at IS NULL";
     assert_eq!(console.world.database.count(kept).await, 1);
-    let untouched =
-        "SELECT (SELECT count(*) FROM replay_jobs WHERE state = 'running') - (SELECT count(*) FROM outbox)";
+    let untouched = "SELECT (SELECT count(*) FROM replay_jobs WHERE state = 'running') - (SELECT count(*) FROM outbox)";
     assert_eq!(console.world.database.count(untouched).await, 1);
 }
 
@@ -142,8 +141,7 @@ async fn no_route_changes_anything_for_the_page_of_another_site() {
     let visitor = console.operator().await;
     let own = format!("http://{}", console.http().address());
     let posts = routes().into_iter().filter(|route| route.method == "POST");
-    let posts =
-        posts.map(|route| route.path.replace("{tenant}", "acme").replace("{id}", &console.world.key.prefix));
+    let posts = posts.map(|route| route.path.replace("{tenant}", "acme").replace("{id}", &console.world.key.prefix));
     let posts: Vec<String> = posts.collect();
     assert!(posts.len() > 15, "{posts:?}");
     for path in &posts {

@@ -38,8 +38,7 @@ async fn operations_that_wait_for_the_broker_hold_no_connection_to_the_database(
         console.world.queues.publish(queue, &[b'x'; 300_000]).await;
     }
     console.world.proxies().broker.stall_after(100_000);
-    let requeue =
-        || join_all(forms.iter().map(async |(path, id)| operator.post(path, &[("form", id)]).await));
+    let requeue = || join_all(forms.iter().map(async |(path, id)| operator.post(path, &[("form", id)]).await));
     let others = async {
         let begun = "SELECT count(*) FROM audit_records WHERE action = 'queue.requeue'";
         until_equal("both have begun", 2, async || console.world.database.count(begun).await).await;

@@ -59,10 +59,7 @@ async fn signing_in_replaces_the_session_that_the_browser_had() {
     assert_eq!(planted.get("/").await.header("location"), "/sign-in", "the planted session has ended");
     assert_eq!(victim.get("/").await.header("location"), "/agencies/acme");
     let cookie = response.header("set-cookie");
-    assert!(
-        cookie.contains("HttpOnly") && cookie.contains("SameSite=Lax") && cookie.contains("Path=/"),
-        "{cookie}"
-    );
+    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Lax") && cookie.contains("Path=/"), "{cookie}");
 }
 
 #[tokio::test]
@@ -101,8 +98,7 @@ async fn a_session_ends_after_its_limits_and_when_it_is_signed_out() {
     admin.change("/sign-out", &[]).await;
     let records = console.world.connectctl.list(&["audit"]).await;
     let signed_out = records.iter().filter(|record| record["action"] == "console.sign-out");
-    let signed_out: Vec<_> =
-        signed_out.map(|record| (text(&record["who"]), text(&record["target"]))).collect();
+    let signed_out: Vec<_> = signed_out.map(|record| (text(&record["who"]), text(&record["target"]))).collect();
     let expected = [("operator", "this browser"), ("operator", "everywhere"), ("admin", "this browser")];
     assert_eq!(signed_out, expected);
     database.execute("DELETE FROM console_sessions").await;
@@ -116,11 +112,7 @@ async fn an_operator_ends_the_sessions_of_a_person_or_of_everybody(console: &Con
         let (one, other) = (console.signed_in(&admin).await, console.signed_in(&admin).await);
         one.change("/sign-out", &[]).await;
         assert_eq!(other.get("/agencies/acme").await.status, 200, "{name}");
-        assert_eq!(
-            connectctl.json(&["console", "end-sessions", "--name", ended]).await["sessions"],
-            1,
-            "{name}"
-        );
+        assert_eq!(connectctl.json(&["console", "end-sessions", "--name", ended]).await["sessions"], 1, "{name}");
         assert_eq!(other.get("/agencies/acme").await.header("location"), "/sign-in", "{name}");
     }
     assert_eq!(viewer.get("/agencies/acme").await.status, 200);
@@ -160,14 +152,12 @@ async fn without_a_session_pages_lead_to_sign_in_and_changes_are_refused() {
 #[tokio::test]
 async fn a_link_needs_a_tenant_that_fits_its_role() {
     let console = ConsoleWorld::shared().await;
-    let refused = async |options: &[&str]| {
-        console.world.connectctl.refusal(&[&["console", "login"], options].concat()).await
-    };
+    let refused =
+        async |options: &[&str]| console.world.connectctl.refusal(&[&["console", "login"], options].concat()).await;
     assert!(refused(&["--role", "admin", "--tenant", "nobody"]).await.contains("\"nobody\" does not exist"));
     let limited = refused(&["--role", "operator", "--tenant", "acme"]).await;
     assert!(limited.contains("an operator is not limited to a tenant"), "{limited}");
-    let named =
-        console.signed_in(&["--role", "viewer", "--tenant", "acme", "--name", "Ada <b>Byron</b>"]).await;
+    let named = console.signed_in(&["--role", "viewer", "--tenant", "acme", "--name", "Ada <b>Byron</b>"]).await;
     assert!(named.page("/agencies/acme").await.contains("Ada &lt;b&gt;Byron&lt;/b&gt;"));
     assert_eq!(named.send(form("/sign-out", &[])).await.status, 403, "without the header of a browser");
 }
@@ -201,10 +191,7 @@ async fn an_administrator_lets_a_partner_in_for_one_agency() {
         records.iter().rev().take(2).map(|record| (text(&record["action"]), text(&record["who"]))).collect();
     assert_eq!(last[0], ("console.sign-in", "dev@partner.example (viewer, partner)"));
     assert_eq!(last[1], ("console.partner-link", "Ada (admin)"));
-    assert!(
-        !format!("{records:?}").contains(between(&shown, "/sign-in/", "<")),
-        "the token is recorded nowhere"
-    );
+    assert!(!format!("{records:?}").contains(between(&shown, "/sign-in/", "<")), "the token is recorded nowhere");
 }
 
 #[tokio::test]
@@ -240,14 +227,8 @@ async fn a_partner_invites_nobody_whatever_their_role() {
     let refused = partner.get(partners).await;
     assert!(refused.status == 403 && body(&refused).contains("href=\"/agencies/acme/deliveries\""), "a menu");
     let missing = body(&partner.get("/nothing").await);
-    assert!(
-        missing.contains("Not found") && missing.contains("href=\"/agencies/acme/deliveries\""),
-        "{missing}"
-    );
-    assert!(
-        !partner.page("/agencies/acme").await.contains(partners)
-            && admin.page(partners).await.contains(LINKS)
-    );
+    assert!(missing.contains("Not found") && missing.contains("href=\"/agencies/acme/deliveries\""), "{missing}");
+    assert!(!partner.page("/agencies/acme").await.contains(partners) && admin.page(partners).await.contains(LINKS));
     assert_eq!(console.world.database.count("SELECT count(*) FROM console_login_links").await, 0);
 }
 

@@ -23,8 +23,7 @@ async fn a_subscription_is_created_paused_resumed_rotated_and_removed() {
     assert!(page.starts_with(WEBHOOKS), "{page}");
     let shown = visitor.page(&page).await;
     assert!(
-        shown.contains("lead.assigned, proposal.sent")
-            && shown.contains("Nothing was sent in the last 24 hours"),
+        shown.contains("lead.assigned, proposal.sent") && shown.contains("Nothing was sent in the last 24 hours"),
         "{shown}"
     );
     assert!(!shown.contains("unseen") && !shown.contains(&secret), "{shown}");
@@ -43,11 +42,7 @@ async fn a_subscription_is_created_paused_resumed_rotated_and_removed() {
     assert_eq!(count("display_url = 'https://93.184.215.14/moved?token=***'").await, 1);
     assert!(visitor.page("/agencies/acme").await.contains("Nothing needs attention."));
     let refused = visitor.post(&format!("{page}/url"), &[("url", "https://10.0.0.1/")]).await;
-    assert!(
-        refused.status == 422 && body(&refused).contains("address 10.0.0.1 is not public"),
-        "{}",
-        body(&refused)
-    );
+    assert!(refused.status == 422 && body(&refused).contains("address 10.0.0.1 is not public"), "{}", body(&refused));
     let recorded = console.world.connectctl.list(&["audit", "--tenant", "acme"]).await;
     let changes: Vec<_> = recorded.iter().filter(|record| record["action"] == "subscription.url").collect();
     let target = text(&changes[0]["target"]);
@@ -97,8 +92,7 @@ async fn verify_by_samples(page: &str, secret: &str) {
 
 #[tokio::test]
 async fn a_refused_receiver_is_explained_beside_its_field() {
-    let console =
-        ConsoleWorld::of(World::with().ingests(0).workers(0).set("CONNECT_WEBHOOK_PORTS", "443")).await;
+    let console = ConsoleWorld::of(World::with().ingests(0).workers(0).set("CONNECT_WEBHOOK_PORTS", "443")).await;
     let visitor = console.admin().await;
     for (url, key, why) in [
         ("https://10.0.0.1/", "", "address 10.0.0.1 is not public: private"),
@@ -109,8 +103,7 @@ async fn a_refused_receiver_is_explained_beside_its_field() {
         ("", "", "url must"),
         ("https://93.184.215.14/", "ck_unknown", "is not an active key of this tenant"),
     ] {
-        let response =
-            visitor.post(WEBHOOKS, &[("url", url), ("key", key), ("events", "lead.assigned")]).await;
+        let response = visitor.post(WEBHOOKS, &[("url", url), ("key", key), ("events", "lead.assigned")]).await;
         let page = body(&response);
         assert_eq!(response.status, 422, "{url}: {page}");
         assert!(page.contains(why), "{why}: {page}");
@@ -120,8 +113,7 @@ async fn a_refused_receiver_is_explained_beside_its_field() {
         );
     }
     console.program().until_logged("is not public: loopback").await;
-    let unknown =
-        visitor.post(WEBHOOKS, &[("url", "https://93.184.215.14/"), ("events", "message.posted")]).await;
+    let unknown = visitor.post(WEBHOOKS, &[("url", "https://93.184.215.14/"), ("events", "message.posted")]).await;
     assert_eq!(unknown.status, 422);
     assert_eq!(console.world.database.count("SELECT count(*) FROM subscriptions").await, 0);
 }
@@ -146,15 +138,14 @@ async fn event_types_are_changed_and_a_test_event_shows_the_health_of_the_receiv
     assert!(failed.contains("status 503") && !failed.contains("http-equiv"), "{failed}");
     let result = visitor.change(&format!("{page}/test"), &[]).await;
     visitor.until_shown(&result, &["accepted the test event"]).await;
-    assert!(
-        receiver.received_at("/hook").iter().all(|sent| sent.header("x-connect-event") == "webhook.test")
-    );
+    assert!(receiver.received_at("/hook").iter().all(|sent| sent.header("x-connect-event") == "webhook.test"));
     let health = visitor.page(&page).await;
     assert!(health.contains("1 of 2") && health.contains("attempts succeeded"), "{health}");
     assert!(health.contains("Last failure") && health.contains("status 503"), "{health}");
     assert!(health.contains("1 delivered and 1 failed in the last 24 hours"), "{health}");
     // What waits for an hour is sent at once, and cannot be once it has arrived.
-    let waits = "UPDATE deliveries SET state = 'pending', next_attempt_at = now() + interval '1 hour' WHERE state = 'dropped'";
+    let waits =
+        "UPDATE deliveries SET state = 'pending', next_attempt_at = now() + interval '1 hour' WHERE state = 'dropped'";
     console.world.database.execute(waits).await;
     let delivery = between(&failed, "/agencies/acme/deliveries/", "\"");
     let delivery = format!("/agencies/acme/deliveries/{delivery}");

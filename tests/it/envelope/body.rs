@@ -69,12 +69,9 @@ async fn ingest_and_worker_read_a_duplicated_json_key_alike() {
     // If ingest checked the first value and the worker read the last, these would pass.
     let valid = String::from_utf8(batch(&[ana()])).expect("text");
     let second = |extra: &str| valid.replacen("{\"events\":[{", &format!("{{\"events\":[{{{extra},"), 1);
-    for wrong in [
-        r#""eventId":"connect-api:1""#,
-        r#""tenant":"zeta""#,
-        r#""eventType":"nope""#,
-        r#""actor":{"type":"contact"}"#,
-    ] {
+    for wrong in
+        [r#""eventId":"connect-api:1""#, r#""tenant":"zeta""#, r#""eventType":"nope""#, r#""actor":{"type":"contact"}"#]
+    {
         let last = valid.replacen("}]}", &format!(",{wrong}}}]}}"), 1);
         world.http().send(&world.key.events(last)).await.assert_error(400, "invalid_request");
         let first = world.http().send(&world.key.events(second(wrong))).await;
@@ -94,8 +91,7 @@ async fn of_a_repeated_name_the_last_one_counts_for_every_reader() {
     }
     let lead = |place: usize| text(&leads[place]["leadId"]).to_owned();
     for (first, last) in [(0, 1), (1, 0)] {
-        let started =
-            event("booking.started").email("last@example.com").payload(json!({"leadId": lead(last)}));
+        let started = event("booking.started").email("last@example.com").payload(json!({"leadId": lead(last)}));
         // Names in several ways of writing, and values that a reader of the first one would take.
         let body = String::from_utf8(batch(&[started])).expect("text");
         let body = body
@@ -131,11 +127,7 @@ async fn rejects_fields_of_another_form_or_length_and_names_their_place() {
         ("origin", "too long", &long_texts),
         ("tenant", "too long", &long_texts),
         ("tenant", "not the key's", &[&tests::slug("zeta"), "nobody", "acme2", "acm", "a cme"]),
-        (
-            "occurredAt",
-            "no time",
-            &["2026-05-01", "2026-05-01T10:00Z", "1 May 2026", "yesterday", "1777629600"],
-        ),
+        ("occurredAt", "no time", &["2026-05-01", "2026-05-01T10:00Z", "1 May 2026", "yesterday", "1777629600"]),
         ("occurredAt", "no offset", &["2026-05-01T10:00:00", "2026-05-01T10:00:00+25:00"]),
         ("occurredAt", "another form", &["2026-05-01T10:00:00 Z", "2026-05-01 10:00:00Z"]),
         ("occurredAt", "another offset", &["2026-05-01T10:00:00+0200"]),
@@ -231,10 +223,7 @@ async fn accepts_the_longest_values_counted_in_characters() {
     assert_eq!(text(&result["eventId"]).chars().count(), 100);
     let client = world.client(&result["clientId"]).await;
     assert_eq!((text(&client["email"]), text(&client["name"])), (email.as_str(), name.as_str()));
-    assert_eq!(
-        (text(&client["external_id"]), text(&client["phone"])),
-        (external_id.as_str(), phone.as_str())
-    );
+    assert_eq!((text(&client["external_id"]), text(&client["phone"])), (external_id.as_str(), phone.as_str()));
 }
 
 #[tokio::test]
@@ -289,10 +278,7 @@ async fn accepts_instants_with_any_offset_and_fraction() {
     let world = World::shared().await;
     let mut client = json!(null);
     for instant in [
-        "2026-05-01T10:00:00Z",
-        "2026-05-01t10:00:00z",
-        "2026-05-01T12:00:00+02:00",
-        "2026-05-01T10:00:00.000Z",
+        "2026-05-01T10:00:00Z", "2026-05-01t10:00:00z", "2026-05-01T12:00:00+02:00", "2026-05-01T10:00:00.000Z",
         "2026-05-01T05:30:00.000000000-04:30",
     ] {
         client = world.accept(ana().with("occurredAt", json!(instant))).await["clientId"].clone();

@@ -7,8 +7,8 @@ use tests::{EVENTS, HttpRequest, World, batch};
 
 /// The code of an error body.
 fn code(response: &RawResponse) -> String {
-    let body: Value = serde_json::from_str(&response.body)
-        .unwrap_or_else(|error| panic!("no JSON ({error}): {response:?}"));
+    let body: Value =
+        serde_json::from_str(&response.body).unwrap_or_else(|error| panic!("no JSON ({error}): {response:?}"));
     assert_eq!(body["statusCode"], response.status, "{response:?}");
     body["code"].as_str().expect("a code").to_owned()
 }
@@ -62,8 +62,7 @@ async fn rejects_a_broken_chunk() {
     let request = world.key.events(batch(&[ana()]));
     for broken in ["zz\r\nabc\r\n", "5\r\nabcdefgh\r\n", "fffffffffffffffffff\r\n", "-1\r\n"] {
         let response =
-            exchange(&world, &request, format!("transfer-encoding: chunked\r\n\r\n{broken}").as_bytes())
-                .await;
+            exchange(&world, &request, format!("transfer-encoding: chunked\r\n\r\n{broken}").as_bytes()).await;
         assert_eq!((response.status, code(&response).as_str()), (400, "invalid_request"), "{broken:?}");
     }
     assert_untouched(&world).await;
@@ -73,9 +72,7 @@ async fn rejects_a_broken_chunk() {
 async fn times_out_a_body_that_arrives_too_slowly() {
     let world = World::with().set("CONNECT_BODY_TIMEOUT", "300ms").join().await;
     let request = world.key.events(batch(&[ana()]));
-    for rest in
-        ["content-length: 500\r\n\r\n{\"events\":", "transfer-encoding: chunked\r\n\r\n5\r\n{\"eve\r\n"]
-    {
+    for rest in ["content-length: 500\r\n\r\n{\"events\":", "transfer-encoding: chunked\r\n\r\n5\r\n{\"eve\r\n"] {
         let response = exchange(&world, &request, rest.as_bytes()).await;
         assert_eq!((response.status, code(&response).as_str()), (408, "request_timeout"), "{rest:?}");
     }
@@ -106,17 +103,9 @@ async fn rejects_head_without_a_body() {
 async fn an_unknown_route_is_not_found() {
     let world = World::shared().await;
     for target in [
-        "/",
-        "/metrics",
-        "/api/v1/crm/connect",
-        "/api/v1/crm/connect/event",
-        "/api/v2/crm/connect/events",
-        "/api/v1/crm/connect/events/1",
-        "/api/v1/crm/connect/EVENTS",
-        "/%2e%2e/events",
-        "/api/v1/crm/connect/events%00",
-        "/api/v1/crm/connect/clients/x/y",
-        "/api/v1/crm/connect/leads/x/trip/y",
+        "/", "/metrics", "/api/v1/crm/connect", "/api/v1/crm/connect/event", "/api/v2/crm/connect/events",
+        "/api/v1/crm/connect/events/1", "/api/v1/crm/connect/EVENTS", "/%2e%2e/events",
+        "/api/v1/crm/connect/events%00", "/api/v1/crm/connect/clients/x/y", "/api/v1/crm/connect/leads/x/trip/y",
         "/api/v1/crm/connect/leads/x/trips",
     ] {
         for method in ["GET", "POST"] {

@@ -31,11 +31,9 @@ async fn a_booking_may_reference_its_lead_in_three_ways() {
     let world = World::shared().await;
     let named = submit_enquiry(&world, json!({"externalLeadId": "x-1"})).await;
     submit_enquiry(&world, json!({})).await;
-    for name in [
-        json!({"leadId": named["leadId"]}),
-        json!({"tripId": named["tripId"]}),
-        json!({"externalLeadId": "x-1"}),
-    ] {
+    for name in
+        [json!({"leadId": named["leadId"]}), json!({"tripId": named["tripId"]}), json!({"externalLeadId": "x-1"})]
+    {
         set_stage(&world, &named["leadId"], "inquiry").await;
         let result = world.accept(ana("booking.started").payload(name.clone())).await;
         assert_eq!((ids(&result), warnings(&result)), (ids(&named), vec![]), "{name}");
@@ -129,9 +127,7 @@ fn balance(as_of: &str, paise: i64) -> Value {
 async fn partly_applied_credit_reopens_the_difference_and_notifies_the_owner() {
     let world = World::shared().await;
     let booked = booked(&world).await;
-    world
-        .accept(applied(json!({"tripId": booked["tripId"], "appliedRupees": 125.25, "reason": "expired"})))
-        .await;
+    world.accept(applied(json!({"tripId": booked["tripId"], "appliedRupees": 125.25, "reason": "expired"}))).await;
     let invoice = invoice(&world, &booked["leadId"]).await;
     assert_eq!((&invoice["creditState"], &invoice["creditApplied"]), (&json!("confirmed"), &json!(125.25)));
     assert_eq!(invoice["balanceDue"], 374.75);
@@ -147,10 +143,8 @@ async fn credit_without_an_invoice_fails_and_can_be_resent() {
     let world = World::shared().await;
     submit_enquiry(&world, json!({})).await;
     let zeta = world.add_tenant("zeta").await;
-    let body = [
-        ana("enquiry.submitted"),
-        ana("booking.completed").payload(json!({"bookingRef": "Z-1", "creditUsed": 5})),
-    ];
+    let body =
+        [ana("enquiry.submitted"), ana("booking.completed").payload(json!({"bookingRef": "Z-1", "creditUsed": 5}))];
     let body = tests::event::batch(&body.map(|event| event.tenant("zeta")));
     assert_eq!(world.http().send(&zeta.events(body)).await.json()["accepted"], 2);
     let event = applied(json!({"bookingRef": "BR-1", "appliedRupees": 500})).id("c-1");
@@ -170,8 +164,7 @@ async fn credit_without_an_invoice_fails_and_can_be_resent() {
 #[tokio::test]
 async fn a_balance_is_shown_on_open_leads_and_opens_none() {
     let world = World::shared().await;
-    let result =
-        world.accept(ana("employee.credit_updated").payload(balance("2026-05-01T10:00:00Z", 100))).await;
+    let result = world.accept(ana("employee.credit_updated").payload(balance("2026-05-01T10:00:00Z", 100))).await;
     assert_eq!(ids(&result)[1..], [json!(null), json!(null)]);
     assert!(world.pipeline(&[]).await.is_empty());
     let opened = submit_enquiry(&world, json!({})).await;

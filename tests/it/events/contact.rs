@@ -24,15 +24,12 @@ async fn identified_creates_a_client_and_opens_no_lead() {
 #[tokio::test]
 async fn updated_finds_its_contact_by_external_id_or_phone_and_cannot_change_an_email() {
     let world = World::shared().await;
-    let id =
-        world.accept(ana("contact.identified").phone("+1 (555) 010").external_id("p-1")).await["clientId"]
-            .clone();
+    let id = world.accept(ana("contact.identified").phone("+1 (555) 010").external_id("p-1")).await["clientId"].clone();
     let by_id = world.accept(event("contact.updated").external_id("p-1").name("By id")).await;
     let by_phone = world.accept(event("contact.updated").phone("1555010").name("By phone")).await;
     assert_eq!([&by_id["clientId"], &by_phone["clientId"]], [&id, &id]);
     // With an email it is matched by that one, which nobody has.
-    let other =
-        world.result(event("contact.updated").email("new@example.com").external_id("p-1").name("X")).await;
+    let other = world.result(event("contact.updated").email("new@example.com").external_id("p-1").name("X")).await;
     assert_eq!(other["error"], "contact_not_found");
     let client = world.client(&id).await;
     assert_eq!((&client["email"], &client["name"]), (&json!("ana@example.com"), &json!("By phone")));
@@ -60,15 +57,8 @@ async fn updated_never_creates_a_client_and_can_be_resent_later() {
 async fn every_other_event_upserts_its_contact() {
     let world = World::shared().await;
     for (count, event_type) in [
-        "enquiry.submitted",
-        "traveller.discovery_upserted",
-        "trip.planning_started",
-        "trip.draft_updated",
-        "quote.requested",
-        "booking.started",
-        "booking.abandoned",
-        "booking.completed",
-        "employee.credit_updated",
+        "enquiry.submitted", "traveller.discovery_upserted", "trip.planning_started", "trip.draft_updated",
+        "quote.requested", "booking.started", "booking.abandoned", "booking.completed", "employee.credit_updated",
     ]
     .into_iter()
     .enumerate()
@@ -102,8 +92,7 @@ async fn compares_emails_without_their_case_and_external_ids_exactly_both_trimme
 #[tokio::test]
 async fn matches_only_by_the_first_identity_sent() {
     let world = World::shared().await;
-    let ana =
-        world.accept(ana("contact.identified").phone("111").external_id("p-1")).await["clientId"].clone();
+    let ana = world.accept(ana("contact.identified").phone("111").external_id("p-1")).await["clientId"].clone();
     let by_email = world.accept(event("contact.identified").email("bo@example.com").phone("111")).await;
     assert_ne!(by_email["clientId"], ana, "another email is another person, whatever the phone");
     let by_id = world.accept(event("contact.identified").external_id("p-2").phone("111")).await;
@@ -168,13 +157,13 @@ async fn clients_of_different_tenants_are_never_matched() {
 
 /// Makes the account of example.com and gives its client's id.
 async fn account(world: &World) -> Value {
-    let create =
-        ["company", "create", "--tenant", "acme", "--name", "Example Ltd", "--domain", "example.com"];
+    let create = ["company", "create", "--tenant", "acme", "--name", "Example Ltd", "--domain", "example.com"];
     world.connectctl.json(&create).await["clientId"].clone()
 }
 
 async fn contacts(world: &World, account: &Value) -> Vec<Value> {
-    let query = "SELECT email, name, phone, client_id::text FROM account_contacts WHERE account_id::text = $1 ORDER BY email";
+    let query =
+        "SELECT email, name, phone, client_id::text FROM account_contacts WHERE account_id::text = $1 ORDER BY email";
     world.database.rows(query, &[&tests::text(account)]).await
 }
 
@@ -191,8 +180,7 @@ async fn an_address_on_a_company_domain_joins_that_account() {
     let client = world.client(&result["clientId"]).await;
     assert_eq!((&client["client_type"], &client["company"]), (&json!("individual"), &json!("Example Ltd")));
     assert_eq!(client["account_id"], account);
-    let entry =
-        json!({"email": "Dan@Example.com", "name": "Dan", "phone": "111", "client_id": result["clientId"]});
+    let entry = json!({"email": "Dan@Example.com", "name": "Dan", "phone": "111", "client_id": result["clientId"]});
     assert_eq!(contacts(&world, &account).await, [entry]);
 }
 

@@ -13,8 +13,7 @@ async fn opens_a_lead_at_stage_inquiry_with_a_trip_and_a_draft_proposal() {
     let lead = world.lead(&result["leadId"]).await;
     assert_eq!((&lead["stage"], &lead["followUp"]), (&json!("inquiry"), &json!(false)));
     assert_eq!((&lead["clientId"], &lead["tripId"]), (&result["clientId"], &result["tripId"]));
-    let proposals =
-        "SELECT p.status, t.lead_id::text FROM proposals p JOIN trips t USING (tenant_id, trip_id)";
+    let proposals = "SELECT p.status, t.lead_id::text FROM proposals p JOIN trips t USING (tenant_id, trip_id)";
     let proposals = world.database.rows(proposals, &[]).await;
     assert_eq!(proposals, [json!({"status": "draft", "lead_id": result["leadId"]})]);
     assert_eq!(world.timeline(&result["clientId"]).await.len(), 1);
@@ -78,13 +77,11 @@ async fn stores_discovery_profile_and_essence_and_ignores_unknown_keys() {
 #[tokio::test]
 async fn a_later_event_updates_the_record_it_names() {
     let world = World::shared().await;
-    let first = world
-        .accept(ana(KIND).payload(json!({"discovery": {"pax": 2, "tripNotes": "first"}, "essence": "one"})))
-        .await;
+    let first =
+        world.accept(ana(KIND).payload(json!({"discovery": {"pax": 2, "tripNotes": "first"}, "essence": "one"}))).await;
     let id = discovery_id(&first).clone();
     set_stage(&world, &first["leadId"], "lost").await;
-    let payload =
-        json!({"hosTripDiscoveryId": id, "discovery": {"pax": 5}, "profilePatch": {"constraints": "none"}});
+    let payload = json!({"hosTripDiscoveryId": id, "discovery": {"pax": 5}, "profilePatch": {"constraints": "none"}});
     let second = world.accept(ana(KIND).payload(payload)).await;
     assert_eq!(discovery_id(&second), &id);
     let [record] = &world.discovery(&first["clientId"]).await[..] else { panic!("one record") };
@@ -97,13 +94,9 @@ async fn does_not_change_a_record_of_another_client() {
     let world = World::shared().await;
     let own = world.accept(ana(KIND).payload(json!({"hosTripDiscoveryId": ""}))).await;
     assert!(warnings(&own).is_empty(), "{own}");
-    let bo =
-        world.accept(event(KIND).email("bo@example.com").payload(json!({"discovery": {"pax": 2}}))).await;
-    for id in
-        [discovery_id(&bo).clone(), json!("no id"), json!(5), json!("0190a5b2-0000-7000-8000-000000000001")]
-    {
-        let result =
-            world.accept(ana(KIND).payload(json!({"hosTripDiscoveryId": id, "discovery": {"pax": 9}}))).await;
+    let bo = world.accept(event(KIND).email("bo@example.com").payload(json!({"discovery": {"pax": 2}}))).await;
+    for id in [discovery_id(&bo).clone(), json!("no id"), json!(5), json!("0190a5b2-0000-7000-8000-000000000001")] {
+        let result = world.accept(ana(KIND).payload(json!({"hosTripDiscoveryId": id, "discovery": {"pax": 9}}))).await;
         assert_eq!(discovery_id(&result), discovery_id(&own), "that of the lead");
         assert_eq!(warnings(&result), ["traveller_discovery_field_rejected:hosTripDiscoveryId"], "{id}");
     }
@@ -194,11 +187,7 @@ async fn without_members_a_lead_has_no_owner_and_nobody_is_notified() {
 async fn every_accepted_event_appends_one_entry_with_its_payload_in_order() {
     let world = World::shared().await;
     let opened = submit_enquiry(&world, json!({"title": "First"})).await;
-    world
-        .accept(
-            ana("booking.completed").payload(json!({"bookingRef": "BR-1", "amount": 5, "currency": "INR"})),
-        )
-        .await;
+    world.accept(ana("booking.completed").payload(json!({"bookingRef": "BR-1", "amount": 5, "currency": "INR"}))).await;
     let before = world.timeline(&opened["clientId"]).await.len();
     let kinds: Vec<&str> = common::event::InboundType::ALL.iter().map(|kind| kind.as_str()).collect();
     let events: Vec<_> = kinds

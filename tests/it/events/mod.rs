@@ -30,8 +30,7 @@ async fn set_stage(world: &World, lead: &Value, stage: &str) {
 async fn outbox(world: &World, event_types: &[&str]) -> Vec<Value> {
     let query = "SELECT event_type, key_prefix, origin, envelope FROM outbox ORDER BY event_id";
     let rows = world.database.rows(query, &[]).await;
-    let wanted =
-        |row: &Value| event_types.is_empty() || event_types.iter().any(|wanted| row["event_type"] == *wanted);
+    let wanted = |row: &Value| event_types.is_empty() || event_types.iter().any(|wanted| row["event_type"] == *wanted);
     rows.into_iter().filter(wanted).collect()
 }
 

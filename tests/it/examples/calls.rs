@@ -40,9 +40,13 @@ async fn printed(world: &World, name: &str, language: &str, argument: &str) -> V
 /// Waits until the clock shows another second.
 async fn another_second() {
     let now = tests::now();
-    eventually("another second", MAX_WAIT, async || {
-        if tests::now() == now { Err("the same".to_owned()) } else { Ok(()) }
-    })
+    eventually(
+        "another second",
+        MAX_WAIT,
+        async || {
+            if tests::now() == now { Err("the same".to_owned()) } else { Ok(()) }
+        },
+    )
     .await;
 }
 
@@ -77,11 +81,7 @@ async fn a_dry_run_prints_the_results_and_sends_nothing_that_is_written() {
     settings.push(("CONNECT_DRY_RUN".to_owned(), "true".to_owned()));
     let ran = CommandOutput::example("send-batch.sh", &["web-1"], &settings, b"").await;
     assert_eq!((ran.code, ran.errors.as_str()), (Some(0), ""), "{ran:?}");
-    assert_eq!(
-        (&ran.json()["accepted"], ran.json()["results"][1].get("leadId")),
-        (&json!(2), None),
-        "{ran:?}"
-    );
+    assert_eq!((&ran.json()["accepted"], ran.json()["results"][1].get("leadId")), (&json!(2), None), "{ran:?}");
     assert_eq!(world.pipeline(&[]).await.len(), 0);
 }
 
@@ -101,8 +101,7 @@ async fn creates_a_lead_once_for_an_idempotency_key() {
 async fn exits_with_1_and_prints_the_request_id_of_a_refusal() {
     let world = World::shared().await;
     let wrong = ApiKey { secret: "wrong".to_owned(), ..world.key.clone() };
-    for (name, language) in ["send-batch", "create-lead"].iter().flat_map(|name| LANGUAGES.map(|l| (name, l)))
-    {
+    for (name, language) in ["send-batch", "create-lead"].iter().flat_map(|name| LANGUAGES.map(|l| (name, l))) {
         let ran = run(&world, &wrong, name, language, "refused-1").await;
         assert_eq!((ran.code, ran.output.as_str()), (Some(1), ""), "{name}.{language}: {ran:?}");
         let id = ran.errors.strip_prefix("refused with 401, X-Request-Id ").and_then(|rest| rest.get(..36));
@@ -140,12 +139,8 @@ const LEADS: &str = "/api/v1/crm/connect/leads";
 
 /// Runs an example against `url`, which may end in a slash.
 async fn run_against(file: &str, url: &str) -> CommandOutput {
-    let settings = [
-        ("CONNECT_URL", url),
-        ("CONNECT_TENANT", "acme"),
-        ("CONNECT_KEY", "ck_test"),
-        ("CONNECT_SECRET", "a secret"),
-    ];
+    let settings =
+        [("CONNECT_URL", url), ("CONNECT_TENANT", "acme"), ("CONNECT_KEY", "ck_test"), ("CONNECT_SECRET", "a secret")];
     let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
     CommandOutput::example(file, &["order-1"], &settings, b"").await
 }
@@ -167,8 +162,7 @@ async fn assert_retries(name: &str, path: &str, status: u16, first: &[Behavior])
         assert_eq!((ran.code, ran.output.as_str(), ran.errors.as_str()), (Some(0), "{}\n", ""), "{file}");
         let received = receiver.received_at(path);
         assert_eq!(received.len(), first.len() + 1, "{file}: {received:?}");
-        let signatures: BTreeSet<&str> =
-            received.iter().map(|one| one.header("x-connect-signature")).collect();
+        let signatures: BTreeSet<&str> = received.iter().map(|one| one.header("x-connect-signature")).collect();
         assert_eq!(signatures.len(), received.len(), "{file}: {signatures:?}");
         for one in &received {
             assert_eq!(one.body, received[0].body, "{file}");
@@ -223,8 +217,7 @@ async fn examples_wait_for_retry_after() {
 #[tokio::test]
 async fn examples_give_up_after_five_attempts_or_immediately_on_permanent_errors() {
     let (batch, lead) = (("send-batch", EVENTS), ("create-lead", LEADS));
-    let [refused_500, refused_503] =
-        [500, 503].map(|status| format!("refused with {status}, X-Request-Id the-id: {{"));
+    let [refused_500, refused_503] = [500, 503].map(|status| format!("refused with {status}, X-Request-Id the-id: {{"));
     futures_util::join!(
         assert_gives_up(batch, Behavior::Reset, 5, "no response: "),
         assert_gives_up(lead, Behavior::Reset, 5, "no response: "),
@@ -289,8 +282,7 @@ async fn rejects_a_signature_that_is_not_utf_8() {
     for language in LANGUAGES {
         let file = format!("verify-webhook.{language}");
         let settings = values(&["CONNECT_WEBHOOK_SECRET"]);
-        let ran =
-            CommandOutput::example(&file, &[signature, OsStr::new("1767225600")], &settings, b"{}").await;
+        let ran = CommandOutput::example(&file, &[signature, OsStr::new("1767225600")], &settings, b"{}").await;
         let refused = "refused: signed with another secret, or changed on its way\n";
         assert_eq!((ran.code, ran.output.as_str(), ran.errors.as_str()), (Some(1), "", refused), "{file}");
     }

@@ -19,8 +19,7 @@ fn read(file: &str) -> String {
 pub(crate) fn block(page: &str, heading: &str, language: &str) -> String {
     let text = read(&format!("{ROOT}/docs/{page}"));
     let section = text.split("\n## ").find(|section| section.starts_with(heading));
-    let block =
-        section.and_then(|section| section.split(&format!("```{language}\n")).nth(1)?.split("```").next());
+    let block = section.and_then(|section| section.split(&format!("```{language}\n")).nth(1)?.split("```").next());
     block.unwrap_or_else(|| panic!("no {language} in {page}, {heading}")).to_owned()
 }
 
@@ -130,8 +129,7 @@ async fn run_beside_make_run(world: &World, script: &str) -> CommandOutput {
     {
         std::fs::write(run.join(file), content).expect("a file");
     }
-    let ran =
-        CommandOutput::bash(&format!("cd {directory:?}; ln -sfn '{ROOT}/tests' tests; {script}"), &[]).await;
+    let ran = CommandOutput::bash(&format!("cd {directory:?}; ln -sfn '{ROOT}/tests' tests; {script}"), &[]).await;
     std::fs::remove_dir_all(&directory).expect("the directory is removed");
     assert_eq!((ran.code, ran.errors.as_str()), (Some(0), ""), "{ran:?}");
     ran
@@ -140,8 +138,7 @@ async fn run_beside_make_run(world: &World, script: &str) -> CommandOutput {
 #[tokio::test]
 async fn the_commands_of_the_examples_readme_and_of_the_partners_page_work_after_make_run() {
     let world = World::start().await;
-    let [shell, python] =
-        ["sh", "python"].map(|language| block("partners.md", "Send your first batch", language));
+    let [shell, python] = ["sh", "python"].map(|language| block("partners.md", "Send your first batch", language));
     let script = format!("{}\n{shell}\npython3 - <<'END_OF_PROGRAM'\n{python}\nEND_OF_PROGRAM\n", scripts());
     let ran = run_beside_make_run(&world, &script).await;
     let accepted = ["first-1", "first-2"].map(|id| format!(r#""eventId":"{id}","status":"accepted""#));

@@ -8,9 +8,9 @@ use tests::{RECORDS, ReceivedRequest, Receiver, World, event, text};
 
 /// The verdict of the crate.
 fn verifies(delivery: &ReceivedRequest, secret: &Value, body: &[u8]) -> bool {
-    let headers = delivery.headers().map(|(name, value)| {
-        (name.parse().expect("a header's name"), value.parse().expect("a header's value"))
-    });
+    let headers = delivery
+        .headers()
+        .map(|(name, value)| (name.parse().expect("a header's name"), value.parse().expect("a header's value")));
     Webhook::new(text(secret)).expect("a secret of that form").verify(body, &headers.collect()).is_ok()
 }
 
@@ -53,11 +53,8 @@ async fn a_receiver_of_ten_lines_ends_right_in_whatever_order_events_arrive() {
     let target = format!("{RECORDS}/leads/{}", text(&opened["leadId"]));
     let owner = world.lead(&opened["leadId"]).await["owner"]["email"].clone();
     let other = if owner == "ben@acme.test" { "asha@acme.test" } else { "ben@acme.test" };
-    let changes = [
-        json!({"stage": "follow_up", "owner": other}),
-        json!({"stage": "negotiation"}),
-        json!({"owner": owner}),
-    ];
+    let changes =
+        [json!({"stage": "follow_up", "owner": other}), json!({"stage": "negotiation"}), json!({"owner": owner})];
     for change in changes {
         let response = world.http().send(&world.key.records("PATCH", &target, change.to_string())).await;
         assert_eq!(response.status, 200, "{response:?}");

@@ -22,9 +22,8 @@ async fn verifies(language: &str, secret: &str, arguments: &[&str], body: &[u8])
 #[tokio::test]
 async fn judges_valid_wrong_stale_and_rotated_signatures_by_the_current_time() {
     let (new, old, body) = ("whsec-new", "whsec-old", "{\"payload\":{\"name\":\"Zoë\"}}\n");
-    let signed = |secrets: &[&str], at: i64| {
-        sign_webhook(secrets.iter().map(|secret| secret.as_bytes()), at, body.as_bytes())
-    };
+    let signed =
+        |secrets: &[&str], at: i64| sign_webhook(secrets.iter().map(|secret| secret.as_bytes()), at, body.as_bytes());
     let right = signed(&[new], now());
     let rotated = signed(&[new, old], now());
     for language in LANGUAGES {
@@ -47,14 +46,12 @@ async fn judges_valid_wrong_stale_and_rotated_signatures_by_the_current_time() {
 
 #[tokio::test]
 async fn every_language_judges_every_vector_correctly() {
-    let vectors: Value =
-        serde_json::from_str(include_str!("../../vectors/webhook-signatures.json")).expect("vectors");
+    let vectors: Value = serde_json::from_str(include_str!("../../vectors/webhook-signatures.json")).expect("vectors");
     for case in vectors["cases"].as_array().expect("cases") {
         let clock = case["now"].to_string();
         let arguments = [text(&case["header"]), clock.as_str()];
-        let judged = LANGUAGES.map(|language| {
-            verifies(language, text(&case["secret"]), &arguments, text(&case["body"]).as_bytes())
-        });
+        let judged = LANGUAGES
+            .map(|language| verifies(language, text(&case["secret"]), &arguments, text(&case["body"]).as_bytes()));
         let is_good = case["valid"].as_bool().expect("a verdict");
         assert_eq!(join_all(judged).await, [is_good; 3], "{LANGUAGES:?}: {}", case["why"]);
     }
@@ -108,8 +105,7 @@ def judged(secret, header, body, now=None, **others):
         return False
     return True"
     );
-    let judged =
-        python("", deliveries, &prepare, "print(json.dumps([judged(**one) for one in given]))").await;
+    let judged = python("", deliveries, &prepare, "print(json.dumps([judged(**one) for one in given]))").await;
     serde_json::from_value(judged).expect("verdicts")
 }
 
@@ -123,8 +119,7 @@ async fn a_batch_that_stripes_library_has_signed_is_accepted() {
     let header = python(&code, &given, prepare, "print(json.dumps(header))").await;
     let send = async |body: Vec<u8>| {
         let request = HttpRequest::new("POST", EVENTS, body).with("x-connect-key", &world.key.prefix);
-        let request =
-            request.with("x-connect-tenant", &world.key.tenant).with("x-connect-signature", text(&header));
+        let request = request.with("x-connect-tenant", &world.key.tenant).with("x-connect-signature", text(&header));
         world.http().send(&request.with("content-type", "application/json")).await
     };
     let mut other = body.clone();
@@ -150,8 +145,7 @@ pub(super) async fn around_a_rotation() -> [(ReceivedRequest, Value, Vec<u8>); 5
     world.accept(event("enquiry.submitted").email("ben@example.com")).await;
     let second = receiver.wait_for(2).await.remove(1);
     let (old, new) = (&created["secret"], &rotated["secret"]);
-    let cases =
-        [(&first, old, ""), (&second, old, ""), (&second, new, ""), (&first, new, ""), (&first, old, " ")];
+    let cases = [(&first, old, ""), (&second, old, ""), (&second, new, ""), (&first, new, ""), (&first, old, " ")];
     cases.map(|(delivery, secret, added)| {
         (delivery.clone(), secret.clone(), [&delivery.body[..], added.as_bytes()].concat())
     })

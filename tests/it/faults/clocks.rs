@@ -10,11 +10,7 @@ use tests::{Program, Receiver, World, text, until_equal};
 
 /// Settings of a program whose clock is wrong by so many seconds. Durations are measured by a clock that stays as it is.
 fn shift(by: &str) -> [(&str, &str); 3] {
-    [
-        ("LD_PRELOAD", "/usr/$LIB/faketime/libfaketime.so.1"),
-        ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
-        ("FAKETIME", by),
-    ]
+    [("LD_PRELOAD", "/usr/$LIB/faketime/libfaketime.so.1"), ("FAKETIME_DONT_FAKE_MONOTONIC", "1"), ("FAKETIME", by)]
 }
 
 /// Starts a program of the world whose clock is wrong by so many seconds.
@@ -63,18 +59,15 @@ async fn a_worker_a_minute_ahead_and_a_dispatcher_ten_minutes_behind_lose_nothin
     let worker = shifted(&world, "connect-worker", "+60").await;
     worker.until_ready().await;
     let dispatcher = shifted(&world, "connect-dispatcher", "-600").await;
-    until_equal("its clock", false, async || dispatcher.until_unready().await["checks"]["clock"].clone())
-        .await;
+    until_equal("its clock", false, async || dispatcher.until_unready().await["checks"]["clock"].clone()).await;
 
     // Whatever the clock of an operator's machine shows, a link can be used for as long as it says.
-    let shifted =
-        shift("-600").into_iter().fold(world.connectctl.clone(), |all, (name, value)| all.and(name, value));
+    let shifted = shift("-600").into_iter().fold(world.connectctl.clone(), |all, (name, value)| all.and(name, value));
     let link = shifted.json(&["console", "login", "--role", "operator"]).await;
     let left = text(&link["expiresAt"]).parse::<DateTime<Utc>>().expect("a time") - clock::now();
     assert!((3..=5).contains(&left.num_minutes()), "{link}");
 
-    let response =
-        post(&world, "/leads", json!({"contact": {"email": "ana@example.com", "name": "Ana"}})).await;
+    let response = post(&world, "/leads", json!({"contact": {"email": "ana@example.com", "name": "Ana"}})).await;
     assert_eq!(response.status, 201, "{response:?}");
     let webhook = &receiver.wait_for(1).await[0];
     assert_eq!(webhook.verify(text(&subscription["secret"])), Ok(()), "receivers refuse old signatures");

@@ -39,21 +39,12 @@ async fn world(cluster: &BrokerCluster) -> World {
 }
 
 /// The queues of the world once each has three members, of which so many are online, as the node `asked` sees them.
-async fn members_online(
-    cluster: &BrokerCluster,
-    world: &World,
-    asked: usize,
-    online: usize,
-) -> Vec<ClusterQueue> {
+async fn members_online(cluster: &BrokerCluster, world: &World, asked: usize, online: usize) -> Vec<ClusterQueue> {
     let prefix = format!("{}.", world.queues.prefix());
     eventually("the members of every queue are online", JOINED, async || {
         let queues = cluster.queues(asked, &prefix).await?;
         let is_right = |queue: &ClusterQueue| queue.members == 3 && queue.online == online;
-        if !queues.is_empty() && queues.iter().all(is_right) {
-            Ok(queues)
-        } else {
-            Err(format!("{queues:?}"))
-        }
+        if !queues.is_empty() && queues.iter().all(is_right) { Ok(queues) } else { Err(format!("{queues:?}")) }
     })
     .await
 }

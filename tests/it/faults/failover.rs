@@ -13,8 +13,7 @@ const SYNCHRONOUS: &str = "SET synchronous_standby_names = '*'";
 /// What a cluster manager does to the old primary that it can still reach. New transactions cannot write.
 const READ_ONLY: &str = "SET default_transaction_read_only = on";
 /// Transactions that wait for the standby are not confirmed. To cancel their wait would confirm them.
-const END_UNCONFIRMED: &str =
-    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+const END_UNCONFIRMED: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
 
 /// More pages at once than the console has connections.
 const CONSOLE_PAGES: usize = 8;
@@ -128,8 +127,7 @@ async fn commits_wait_for_a_synchronous_standby_and_nothing_is_lost_without_it()
     let primary = Postgres::start().await;
     let standby = primary.start_standby().await;
     primary.configure(SYNCHRONOUS).await;
-    let world =
-        with_default_timeouts().on_postgres(primary.url()).set("CONNECT_REPLY_TIMEOUT", "3s").start().await;
+    let world = with_default_timeouts().on_postgres(primary.url()).set("CONNECT_REPLY_TIMEOUT", "3s").start().await;
     world.until_ready().await;
     let burst = burst::send(&world.key, &[world.http().address()], async |mut progress| {
         progress.until(0.3).await;
@@ -157,8 +155,7 @@ async fn a_program_whose_server_is_read_only_is_not_ready() {
     world.until_ready().await;
     postgres.configure(READ_ONLY).await;
     for program in world.ingests.iter().chain(&world.workers).chain(&world.dispatchers) {
-        until_equal("Postgres", false, async || program.until_unready().await["checks"]["postgres"].clone())
-            .await;
+        until_equal("Postgres", false, async || program.until_unready().await["checks"]["postgres"].clone()).await;
     }
     postgres.configure("RESET default_transaction_read_only").await;
     world.until_ready().await;

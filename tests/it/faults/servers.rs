@@ -6,8 +6,7 @@ use std::time::Instant;
 use tests::dedicated_servers::{Broker, Postgres, StopMode};
 use tests::proxy::Proxy;
 use tests::{
-    ApiKey, Connectctl, HttpRequest, MAX_WAIT, Program, TestDatabase, World, batch, event, eventually,
-    until_equal,
+    ApiKey, Connectctl, HttpRequest, MAX_WAIT, Program, TestDatabase, World, batch, event, eventually, until_equal,
 };
 
 /// Checks that the programs report a server as unavailable, and that the route responds quickly, at first and afterwards.
@@ -20,17 +19,14 @@ async fn assert_dependency_unavailable(world: &World, server: &str, code: &str) 
         // The checks of one server do not fail in the same moment.
         until_equal(server, false, async || program.until_unready().await["checks"][server].clone()).await;
     }
-    until_equal("requests are refused because of the outage", code, async || refused_quickly(world).await)
-        .await;
+    until_equal("requests are refused because of the outage", code, async || refused_quickly(world).await).await;
 }
 
 /// Sends a request until its signature is used up, by this try or by one that got 503.
 async fn until_used(world: &World, request: &HttpRequest) {
-    eventually("the signature is used up", MAX_WAIT, async || {
-        match world.http().send(request).await.status {
-            200 | 401 => Ok(()),
-            status => Err(status.to_string()),
-        }
+    eventually("the signature is used up", MAX_WAIT, async || match world.http().send(request).await.status {
+        200 | 401 => Ok(()),
+        status => Err(status.to_string()),
     })
     .await;
 }
@@ -38,8 +34,7 @@ async fn until_used(world: &World, request: &HttpRequest) {
 #[tokio::test]
 async fn a_postgres_crash_in_a_burst_loses_no_confirmed_event() {
     let postgres = Postgres::start().await;
-    let world =
-        with_default_timeouts().on_postgres(postgres.url()).set("CONNECT_REPLY_TIMEOUT", "3s").start().await;
+    let world = with_default_timeouts().on_postgres(postgres.url()).set("CONNECT_REPLY_TIMEOUT", "3s").start().await;
     world.until_ready().await;
     let zeta = world.add_tenant("zeta").await;
     let used = zeta.events(batch(&[event("contact.identified").tenant("zeta").email("ana@example.com")]));
@@ -173,8 +168,7 @@ async fn cut_in_a_burst(which: impl Fn(&World) -> Vec<&Proxy>) {
 
 #[tokio::test]
 async fn ingest_leaves_a_connection_on_which_nothing_is_confirmed() {
-    let world =
-        World::with().through_proxies().heartbeat(600).workers(0).set("CONNECT_PUBLISH_TIMEOUT", "300ms");
+    let world = World::with().through_proxies().heartbeat(600).workers(0).set("CONNECT_PUBLISH_TIMEOUT", "300ms");
     let world = world.set("CONNECT_REPLY_TIMEOUT", "600ms").start().await;
     world.proxies().broker.stall_half();
     eventually("a message arrives", MAX_WAIT, async || {
@@ -237,8 +231,7 @@ async fn programs_started_during_an_outage_become_ready_afterwards() {
     let mut world = World::with().through_proxies().ingests(0).workers(0).start().await;
     world.proxies().postgres.reset_connections();
     world.proxies().broker.reset_connections();
-    let mut programs =
-        ["connect-ingest", "connect-worker"].map(|name| Program::spawn(name, world.settings()));
+    let mut programs = ["connect-ingest", "connect-worker"].map(|name| Program::spawn(name, world.settings()));
     for program in &mut programs {
         program.until_listening().await;
         let says = program.until_unready().await;
@@ -259,8 +252,7 @@ async fn programs_started_before_the_migration_become_ready_after_it() {
     let mut world = World::with().ingests(0).workers(0).start().await;
     let empty = TestDatabase::empty().await;
     world.set("DATABASE_URL", empty.url());
-    let mut programs =
-        ["connect-ingest", "connect-worker"].map(|name| Program::spawn(name, world.settings()));
+    let mut programs = ["connect-ingest", "connect-worker"].map(|name| Program::spawn(name, world.settings()));
     for program in &mut programs {
         program.until_listening().await;
     }

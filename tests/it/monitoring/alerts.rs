@@ -63,8 +63,7 @@ async fn a_stuck_worker_fires_messages_held_and_a_stopped_one_no_consumers_and_q
     let alert = prometheus.until_firing("ConnectMessagesUnacknowledged", &held).await;
     assert_eq!(alert["labels"]["severity"], "critical");
     // Nothing waits and everything is consumed, as far as the broker can tell.
-    let waiting =
-        r#"connect:queue_messages_ready:max{queue="events"} == 0 and connect:queue_consumers:max > 0"#;
+    let waiting = r#"connect:queue_messages_ready:max{queue="events"} == 0 and connect:queue_consumers:max > 0"#;
     until_equal(waiting, 1, async || prometheus.query(waiting).await.len()).await;
     world.proxies().postgres.restore();
     prometheus.until_resolved("ConnectMessagesUnacknowledged", &[]).await;

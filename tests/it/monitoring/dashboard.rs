@@ -11,8 +11,7 @@ use ingest::overload::OverloadReason;
 use serde_json::{Value, json};
 use std::time::Instant;
 use tests::{
-    Behavior, HttpRequest, MAX_WAIT, Program, Prometheus, QueuedMessage, Receiver, World, batch, event,
-    eventually, now,
+    Behavior, HttpRequest, MAX_WAIT, Program, Prometheus, QueuedMessage, Receiver, World, batch, event, eventually, now,
 };
 use uuid::Uuid;
 
@@ -114,8 +113,7 @@ async fn assert_shown(program: &Program, counter: &str, label: &str, values: &[&
 #[tokio::test]
 async fn counters_are_exported_at_zero_before_they_count() {
     let world = World::with().dispatchers(1).start().await;
-    let [ingest, worker, dispatcher] =
-        [&world.ingests, &world.workers, &world.dispatchers].map(|all| &all[0]);
+    let [ingest, worker, dispatcher] = [&world.ingests, &world.workers, &world.dispatchers].map(|all| &all[0]);
     for program in [ingest, worker, dispatcher] {
         program.until_ready().await;
     }
@@ -134,12 +132,10 @@ async fn counters_are_exported_at_zero_before_they_count() {
     for counter in ["connect_redelivered_total", "connect_queue_lag_seconds_count"] {
         assert_shown(worker, counter, "queue", &["events", "records", "crm"]).await;
     }
-    assert_shown(dispatcher, "connect_webhook_attempts_total", "outcome", &Outcome::ALL.map(Outcome::as_str))
-        .await;
+    assert_shown(dispatcher, "connect_webhook_attempts_total", "outcome", &Outcome::ALL.map(Outcome::as_str)).await;
     assert_shown(dispatcher, "connect_webhook_retries_total", "attempt", &["2", "6"]).await;
     assert_shown(dispatcher, "connect_publish_total", "queue", &["webhooks.dead"]).await;
-    let dead =
-        dispatcher.metrics().await.of("connect_webhook_dead_total").map(|sample| sample.value).sum::<f64>();
+    let dead = dispatcher.metrics().await.of("connect_webhook_dead_total").map(|sample| sample.value).sum::<f64>();
     assert_eq!(dead, 0.0);
 }
 
@@ -149,8 +145,7 @@ async fn logs_refused_credentials_at_a_limited_rate_and_never_a_secret() {
     let request = world.key.events(batch(&[event("contact.identified").email("ana@example.com")]));
     let begun = Instant::now();
     for _ in 0..20 {
-        let forged =
-            request.clone().replacing("x-connect-signature", format!("t={},v1={}", now(), "0".repeat(64)));
+        let forged = request.clone().replacing("x-connect-signature", format!("t={},v1={}", now(), "0".repeat(64)));
         world.http().send(&forged).await.assert_error(401, "unauthorized");
         let misplaced = request.clone().replacing("x-connect-key", &world.key.secret);
         world.http().send(&misplaced).await.assert_error(401, "unauthorized");
@@ -166,11 +161,7 @@ async fn logs_refused_credentials_at_a_limited_rate_and_never_a_secret() {
         assert!(!logs.contains(&world.key.secret[..8]), "{logs}");
         let known = format!(",\"key\":\"{}\"", world.key.prefix);
         let counts = [lines("mismatch", &known), lines("unknown_key", ",\"target\"")];
-        if counts.iter().all(|count| (1..=seconds).contains(count)) {
-            Ok(())
-        } else {
-            Err(format!("{counts:?}"))
-        }
+        if counts.iter().all(|count| (1..=seconds).contains(count)) { Ok(()) } else { Err(format!("{counts:?}")) }
     })
     .await;
     eventually("a line counts those before it", MAX_WAIT, async || {

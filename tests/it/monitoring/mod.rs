@@ -18,11 +18,9 @@ pub(crate) fn repository_text(relative: &str) -> String {
 }
 
 fn files(directory: &str, ending: &str) -> Vec<PathBuf> {
-    let entries =
-        std::fs::read_dir(repository_path(directory)).unwrap_or_else(|error| panic!("{directory}: {error}"));
+    let entries = std::fs::read_dir(repository_path(directory)).unwrap_or_else(|error| panic!("{directory}: {error}"));
     let paths = entries.map(|entry| entry.expect("an entry of a directory").path());
-    let mut found: Vec<PathBuf> =
-        paths.filter(|path| path.extension().is_some_and(|found| found == ending)).collect();
+    let mut found: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|found| found == ending)).collect();
     found.sort();
     found
 }
@@ -32,11 +30,7 @@ fn metrics_in(expression: &str) -> BTreeSet<String> {
     let words = expression.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | ':')));
     let named = words.filter(|word| word.starts_with("connect_"));
     let plain = |word: &str| {
-        ["_bucket", "_sum", "_count"]
-            .iter()
-            .find_map(|suffix| word.strip_suffix(suffix))
-            .unwrap_or(word)
-            .to_owned()
+        ["_bucket", "_sum", "_count"].iter().find_map(|suffix| word.strip_suffix(suffix)).unwrap_or(word).to_owned()
     };
     named.map(plain).collect()
 }

@@ -11,8 +11,7 @@ use tests::{CommandOutput, Prometheus};
 /// Runs promtool and gives what it printed.
 pub(super) fn promtool(arguments: &[&str], files: &[PathBuf]) -> String {
     let ran = Command::new("promtool").args(arguments).args(files).output();
-    let ran =
-        ran.unwrap_or_else(|error| panic!("promtool: {error}; see ops/local/services.sh install checks"));
+    let ran = ran.unwrap_or_else(|error| panic!("promtool: {error}; see ops/local/services.sh install checks"));
     let printed = [ran.stdout, ran.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
     assert!(ran.status.success(), "promtool {arguments:?}: {printed}");
     printed
@@ -57,8 +56,7 @@ async fn every_alert_is_tested_firing_and_not_firing_and_links_its_runbook_secti
         assert_eq!(tested.get(name), Some(&(true, true)), "{name} fires and doesn't fire in a test");
         let annotation = |name: &str| rule["annotations"][name].as_str().unwrap_or_default();
         assert!(runbook.contains(&format!("\n### {name}\n")), "{name} has a section");
-        let link =
-            format!(r#"{{{{ or $externalLabels.runbook_url "ops/RUNBOOK.md" }}}}#{}"#, name.to_lowercase());
+        let link = format!(r#"{{{{ or $externalLabels.runbook_url "ops/RUNBOOK.md" }}}}#{}"#, name.to_lowercase());
         assert_eq!(annotation("runbook"), link);
         assert!(["critical", "warning"].map(Value::from).contains(&rule["labels"]["severity"]), "{rule}");
     }

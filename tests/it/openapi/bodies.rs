@@ -109,8 +109,7 @@ fn fields(body: &impl Debug) -> Vec<String> {
     let lines = debug
         .lines()
         .filter_map(|line| line.strip_prefix("    ").filter(|line| !line.starts_with([' ', '}', ')', ']'])));
-    let mut names: Vec<_> =
-        lines.filter_map(|line| line.split_once(": ")).map(|(name, _)| camel(name)).collect();
+    let mut names: Vec<_> = lines.filter_map(|line| line.split_once(": ")).map(|(name, _)| camel(name)).collect();
     names.sort_unstable();
     names
 }
@@ -182,17 +181,11 @@ impl TenantFixture {
         .to_string();
         let envelopes = parse_batch(batch.as_bytes(), "acme").expect("a valid batch");
         let (caller, envelope) = (self.caller.clone(), &envelopes[0]);
-        let event = Event {
-            caller: &caller,
-            envelope,
-            request_id: Uuid::nil(),
-            ordinal: self.sent,
-            request_context: None,
-        };
+        let event =
+            Event { caller: &caller, envelope, request_id: Uuid::nil(), ordinal: self.sent, request_context: None };
         let now = "2026-05-01T12:00:00Z".parse().expect("an instant");
         let mut next_id = || Uuid::try_parse(ID).expect("an id");
-        let mut ctx =
-            Context { now, next_id: &mut next_id, numbers: &mut self.numbers, skip_discovery: false };
+        let mut ctx = Context { now, next_id: &mut next_id, numbers: &mut self.numbers, skip_discovery: false };
         apply(&mut self.state, &event, &mut ctx).expect("the rules do not fail")
     }
 }
@@ -229,10 +222,9 @@ fn payloads_are_read_without_a_warning_exactly_when_they_fit_their_schema() {
         let (name_of_record, bases) = match name_of(payload) {
             "BookingPayload" => ("externalLeadId", vec![json!({})]),
             "CompletedBookingPayload" => ("externalLeadId", vec![json!({"bookingRef": TEXT})]),
-            "CreditAppliedPayload" => (
-                "bookingRef",
-                [json!({"bookingRef": TEXT}), json!({"tripId": ID}), json!({})].map(credit).into(),
-            ),
+            "CreditAppliedPayload" => {
+                ("bookingRef", [json!({"bookingRef": TEXT}), json!({"tripId": ID}), json!({})].map(credit).into())
+            }
             "CreditUpdatedPayload" => ("", vec![json!({"asOf": "2026-05-01T10:00:00Z"})]),
             _ => ("", vec![json!({})]),
         };

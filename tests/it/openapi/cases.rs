@@ -85,8 +85,7 @@ fn variants(document: &Value, schema: &Value, base: &Value) -> Vec<(String, Valu
         return ordinary.chain(choices.iter().flat_map(of)).collect();
     }
     let of_all_types = [Value::Null, json!(TEXT), json!(true), json!([]), json!(0.5), json!(7), json!({})];
-    let here =
-        of_all_types.into_iter().chain(items(schema, "enum")).chain(texts(schema)).chain(numbers(schema));
+    let here = of_all_types.into_iter().chain(items(schema, "enum")).chain(texts(schema)).chain(numbers(schema));
     let mut variants: Vec<_> = here.map(|value| (String::new(), value)).collect();
     if is_of(schema, "array") {
         variants.extend(arrays(document, schema));
@@ -101,8 +100,7 @@ fn texts(schema: &Value) -> Vec<Value> {
     if !is_of(schema, "string") {
         return Vec::new();
     }
-    let mut texts =
-        vec![json!(""), json!(" \t\u{85}"), json!("something else"), json!("none"), json!("connect-api:1")];
+    let mut texts = vec![json!(""), json!(" \t\u{85}"), json!("something else"), json!("none"), json!("connect-api:1")];
     let max = schema["maxLength"].as_u64().and_then(|max| usize::try_from(max).ok());
     texts.extend(max.into_iter().flat_map(|max| long(&schema["format"], max)).map(Value::from));
     let of_format: &[&str] = match schema["format"].as_str() {

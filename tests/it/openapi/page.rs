@@ -71,11 +71,10 @@ async fn the_page_shows_every_operation_and_sends_signed_requests_only_where_tha
         assert!(shown.contains(kind.as_str()), "{kind}");
     }
     // Some operations: a browser takes half a minute to show the details of all.
-    page.evaluate(
-        "[...document.querySelectorAll('.opblock-control-arrow')].slice(0, 3).forEach((one) => one.click())",
-    )
-    .await;
-    let buttons = "document.querySelectorAll('.try-out__btn, .authorize, .authorization__btn, input[type=password]').length";
+    page.evaluate("[...document.querySelectorAll('.opblock-control-arrow')].slice(0, 3).forEach((one) => one.click())")
+        .await;
+    let buttons =
+        "document.querySelectorAll('.try-out__btn, .authorize, .authorization__btn, input[type=password]').length";
     assert_eq!(page.evaluate(buttons).await, 0);
     assert_eq!(page.evaluate(&format!("document.querySelectorAll('a[href^=\"{url}\"]').length")).await, 1);
     assert_eq!(page.take_complaints(), [""; 0]);

@@ -80,15 +80,13 @@ async fn every_example_of_a_request_is_accepted() {
     let document = document(&world).await;
     let mut sent = 0;
     for (path, method, operation) in endpoints(&document) {
-        let path =
-            path.replace("{clientId}", text(&known["clientId"])).replace("{leadId}", text(&known["id"]));
+        let path = path.replace("{clientId}", text(&known["clientId"])).replace("{leadId}", text(&known["id"]));
         let media = &operation["requestBody"]["content"]["application/json"];
         // Events in their order, which tells a story.
         for name in ["request"].into_iter().chain(InboundType::ALL.iter().map(|kind| kind.as_str())) {
             let Some(example) = media["examples"].get(name) else { continue };
             let request = signed(&key, &path, &method, operation, example["value"].to_string());
-            let request =
-                if method == "POST" { request.with("idempotency-key", path.clone()) } else { request };
+            let request = if method == "POST" { request.with("idempotency-key", path.clone()) } else { request };
             let response = world.http().send(&request).await;
             assert!([200, 201].contains(&response.status), "{path} {name}: {response:?}");
             if path.ends_with("/events") {
@@ -134,9 +132,8 @@ fn every_example_fits_its_schema() {
     let mut checked = 0;
     for (place, media) in described_bodies(&document) {
         for (name, example) in media["examples"].as_object().into_iter().flatten() {
-            let is_ours = !place.ends_with("request")
-                || place.contains("POST lead.")
-                || place.contains("POST booking.");
+            let is_ours =
+                !place.ends_with("request") || place.contains("POST lead.") || place.contains("POST booking.");
             let validator = validator(if is_ours { &strict } else { &document }, &media["schema"]);
             let fits = validator.validate(&example["value"]);
             assert!(fits.is_ok(), "{place}, {name}: {fits:?}");
@@ -158,7 +155,8 @@ fn every_example_fits_its_schema() {
 fn an_event_matches_the_schema_of_its_type_only() {
     let document: Value = serde_json::from_str(ingest::docs::OPENAPI).expect("JSON");
     let union = &document["components"]["schemas"]["Event"];
-    let examples = &document["paths"]["/api/v1/crm/connect/events"]["post"]["requestBody"]["content"]["application/json"];
+    let examples =
+        &document["paths"]["/api/v1/crm/connect/events"]["post"]["requestBody"]["content"]["application/json"];
     for (kind, of_kind) in union["discriminator"]["mapping"].as_object().expect("types") {
         let event = &examples["examples"][kind]["value"]["events"][0];
         for choice in union["oneOf"].as_array().expect("choices") {
@@ -200,12 +198,8 @@ fn values(document: &Value, schema: &str, field: &str) -> Vec<String> {
 #[test]
 fn documented_states_and_reasons_match_the_rules() {
     let document: Value = serde_json::from_str(ingest::docs::OPENAPI).expect("JSON");
-    let reasons = [
-        NotApplied::AdvisorWorking,
-        NotApplied::ProposalSent,
-        NotApplied::NoProposal,
-        NotApplied::UpdateFailed,
-    ];
+    let reasons =
+        [NotApplied::AdvisorWorking, NotApplied::ProposalSent, NotApplied::NoProposal, NotApplied::UpdateFailed];
     assert_eq!(values(&document, "Trip", "itineraryNotAppliedReason"), reasons.map(NotApplied::as_str));
     let reasons = [
         Refusal::InsufficientScope,
@@ -216,8 +210,7 @@ fn documented_states_and_reasons_match_the_rules() {
         Refusal::Internal(InternalError("any")),
     ];
     assert_eq!(values(&document, "EventResult", "error"), reasons.map(|reason| reason.reason()));
-    let statuses =
-        [ProposalStatus::Draft, ProposalStatus::Sent, ProposalStatus::Viewed, ProposalStatus::Discarded];
+    let statuses = [ProposalStatus::Draft, ProposalStatus::Sent, ProposalStatus::Viewed, ProposalStatus::Discarded];
     assert_eq!(values(&document, "Proposal", "status"), statuses.map(ProposalStatus::as_str));
     let kinds = [ClientType::Individual, ClientType::Company];
     assert_eq!(values(&document, "Client", "clientType"), kinds.map(ClientType::as_str));
@@ -241,10 +234,7 @@ async fn the_documented_stages_and_the_read_rate_are_those_of_the_programs() {
     let tenants = world.connectctl.list(&["tenant", "list"]).await;
     let tenant = tenants.iter().find(|tenant| tenant["slug"] == "acme").expect("the tenant");
     let reads = tenant["readsPerSecond"].as_u64().expect("a number");
-    assert!(
-        text(&document["info"]["description"]).contains(&format!("| {reads} per second, unless")),
-        "{reads}"
-    );
+    assert!(text(&document["info"]["description"]).contains(&format!("| {reads} per second, unless")), "{reads}");
 }
 
 #[tokio::test]

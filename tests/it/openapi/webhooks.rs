@@ -18,8 +18,7 @@ async fn cause_full_events(world: &World) {
     let proposal = json!({"lead": lead, "title": "Goa", "url": "https://example.com/p", "channel": "email"});
     act(world, "proposal-send", proposal).await;
     act(world, "proposal-view", json!({"lead": lead})).await;
-    let booking =
-        json!({"lead": lead, "bookingRef": "B-1", "amount": 10, "currency": "INR", "creditUsed": 2.5});
+    let booking = json!({"lead": lead, "bookingRef": "B-1", "amount": 10, "currency": "INR", "creditUsed": 2.5});
     act(world, "booking-confirm", booking).await;
     act(world, "booking-cancel", json!({"bookingRef": "B-1", "reason": "ill"})).await;
 }
@@ -65,8 +64,7 @@ async fn every_webhook_fits_its_schema_with_all_and_with_few_fields() {
         ("lead.assigned", &["previousOwner", "tripId"]),
     ] {
         for name in absent {
-            let lacks =
-                |envelope: &&Value| envelope["eventType"] == kind && envelope["payload"][name].is_null();
+            let lacks = |envelope: &&Value| envelope["eventType"] == kind && envelope["payload"][name].is_null();
             assert!(envelopes.iter().any(lacks), "{kind} always has {name}");
         }
     }

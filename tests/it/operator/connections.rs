@@ -48,8 +48,7 @@ async fn programs_become_ready_when_the_first_servers_never_respond_or_accept_no
     let url = behind(&accepting, &behind(&full, world.database.url()));
     world.set("DATABASE_URL", &url);
     world.set("CONNECT_STORE_TIMEOUT", "750ms");
-    let urls =
-        format!("amqp://127.0.0.1:{}/%2f?connection_timeout=500,{}", accepting.port, world.queues.url());
+    let urls = format!("amqp://127.0.0.1:{}/%2f?connection_timeout=500,{}", accepting.port, world.queues.url());
     world.set("AMQP_URL", &urls);
     let mut programs = SERVICES.map(|name| Program::spawn(name, world.settings()));
     for program in &mut programs {
@@ -81,10 +80,8 @@ async fn no_password_is_logged_at_level_trace() {
     let mut world = World::with().ingests(0).workers(0).start().await;
     let (_, place) = world.database.url().split_once('@').expect("a URL with a user");
     let database_url = format!("postgres://connect:hunter2@{place}");
-    let (_, amqp_url) =
-        world.settings().iter().find(|(name, _)| name == "AMQP_URL").expect("a broker").clone();
-    let place =
-        amqp_url.rsplit_once('@').map_or_else(|| amqp_url.trim_start_matches("amqp://"), |(_, place)| place);
+    let (_, amqp_url) = world.settings().iter().find(|(name, _)| name == "AMQP_URL").expect("a broker").clone();
+    let place = amqp_url.rsplit_once('@').map_or_else(|| amqp_url.trim_start_matches("amqp://"), |(_, place)| place);
     let refused = format!("amqp://guest:hunter2@{place}");
     world.set("DATABASE_URL", &database_url);
     world.set("RUST_LOG", "trace,lapin=trace");
@@ -97,9 +94,6 @@ async fn no_password_is_logged_at_level_trace() {
         program.until_ready().await;
         assert!(program.terminate().await.success(), "{name}");
         let logs = program.logs();
-        assert!(
-            !logs.contains("hunter2") && !logs.contains(bytes.trim_matches(['[', ']'])),
-            "{name}:\n{logs}"
-        );
+        assert!(!logs.contains("hunter2") && !logs.contains(bytes.trim_matches(['[', ']'])), "{name}:\n{logs}");
     }
 }

@@ -19,8 +19,7 @@ async fn write_rules() {
 async fn check(manifests: &Path) -> Value {
     let mut python = python_tool("python").await;
     let checked = run(python.arg(repository_path("tests/kubernetes/check.py")).arg(manifests), 2).await;
-    let all: Value =
-        serde_json::from_str(&checked.output).unwrap_or_else(|error| panic!("{error}: {checked:?}"));
+    let all: Value = serde_json::from_str(&checked.output).unwrap_or_else(|error| panic!("{error}: {checked:?}"));
     all[0].clone()
 }
 

@@ -16,9 +16,7 @@ async fn a_program_with_another_master_key_is_not_ready_and_a_worker_consumes_no
     let enquiry = || event("enquiry.submitted").email("ana@example.com").name("Ana");
     world.send(&[enquiry()]).await.assert_error(503, "processing_timeout");
     world.set("CONNECT_MASTER_KEY", OTHER_MASTER_KEY);
-    for (name, lacking) in
-        [("connect-ingest", &["master_key"][..]), ("connect-dispatcher", &["master_key", "slots"])]
-    {
+    for (name, lacking) in [("connect-ingest", &["master_key"][..]), ("connect-dispatcher", &["master_key", "slots"])] {
         until_failing_checks(&Program::listening(name, world.settings()).await, lacking).await;
     }
     let worker = Program::listening("connect-worker", world.settings()).await;
@@ -56,8 +54,7 @@ async fn unused_secrets_of_an_earlier_master_key_do_not_affect_readiness() {
 async fn concurrent_first_starts_with_different_master_keys_adopt_one() {
     let database = TestDatabase::new().await;
     database.execute("DELETE FROM master_key_canary").await;
-    let keys =
-        [MASTER_KEY, OTHER_MASTER_KEY].map(|key| MasterKeys::from(MasterKey::parse(key).expect("a key")));
+    let keys = [MASTER_KEY, OTHER_MASTER_KEY].map(|key| MasterKeys::from(MasterKey::parse(key).expect("a key")));
     let verify = async |key: &MasterKeys| {
         let client = database.connect().await;
         common::db::verify_master_key(&client, key).await.expect("a response")

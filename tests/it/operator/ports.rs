@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use tests::dedicated_servers::Broker;
 use tests::{
-    Behavior, CommandOutput, HttpClient, HttpRequest, MAX_WAIT, Program, Receiver, World, batch, event,
-    eventually,
+    Behavior, CommandOutput, HttpClient, HttpRequest, MAX_WAIT, Program, Receiver, World, batch, event, eventually,
 };
 
 /// The response of a program's operator's port to a request without a body.
@@ -71,11 +70,8 @@ pub(super) async fn until_failing_checks(program: &Program, missing: &[&str]) {
     eventually(&format!("only {missing:?} is missing"), MAX_WAIT, async || {
         let says = program.until_unready().await;
         let checks = says["checks"].as_object().expect("checks");
-        let lacking: Vec<&str> = checks
-            .iter()
-            .filter(|(_, there)| **there == Value::Bool(false))
-            .map(|(name, _)| name.as_str())
-            .collect();
+        let lacking: Vec<&str> =
+            checks.iter().filter(|(_, there)| **there == Value::Bool(false)).map(|(name, _)| name.as_str()).collect();
         if lacking == missing { Ok(()) } else { Err(says.to_string()) }
     })
     .await;
@@ -92,10 +88,7 @@ async fn an_ingest_whose_replay_store_cannot_be_written_is_not_ready() {
             "REVOKE INSERT ON replay_entries FROM connect_test_ingest".to_owned(),
             "GRANT INSERT ON replay_entries TO connect_test_ingest".to_owned(),
         ),
-        (
-            format!("REVOKE {execute} FROM connect_test_ingest"),
-            format!("GRANT {execute} TO connect_test_ingest"),
-        ),
+        (format!("REVOKE {execute} FROM connect_test_ingest"), format!("GRANT {execute} TO connect_test_ingest")),
     ] {
         world.database.execute(&breaks).await;
         until_failing_checks(&world.ingests[0], &["replay_store"]).await;
@@ -183,28 +176,18 @@ async fn requests_and_events_are_counted_by_their_outcome_without_personal_data(
 
     // Labels have no ids or personal data, and logs no personal data or secrets.
     let email = "very.private@example.com";
-    let person =
-        event("enquiry.submitted").id("private-event").email(email).name("Private Name").phone("+49 555 777");
-    let result = world
-        .accept(person.payload(json!({"message": "private words", "externalLeadId": "private-lead"})))
-        .await;
+    let person = event("enquiry.submitted").id("private-event").email(email).name("Private Name").phone("+49 555 777");
+    let result =
+        world.accept(person.payload(json!({"message": "private words", "externalLeadId": "private-lead"}))).await;
     let strange = world.key.events("{}").replacing("x-connect-key", "ck_stranger");
     assert_eq!(world.http().send(&strange).await.status, 401);
     assert_eq!(world.send(&[event("private.type").email("not an address")]).await.status, 400);
     let unknown = world.key.records("GET", "/private/path?email=very.private@example.com", "");
     assert_eq!(world.http().send(&unknown).await.status, 404);
 
-    let persons = [
-        email,
-        "Private Name",
-        "555 777",
-        "private words",
-        "private-lead",
-        "not an address",
-        "/private/path",
-    ];
-    let ids =
-        [world.key.prefix.as_str(), "ck_stranger", "acme", "private-event", tests::text(&result["clientId"])];
+    let persons =
+        [email, "Private Name", "555 777", "private words", "private-lead", "not an address", "/private/path"];
+    let ids = [world.key.prefix.as_str(), "ck_stranger", "acme", "private-event", tests::text(&result["clientId"])];
     for program in world.ingests.iter().chain(&world.workers) {
         for sample in program.metrics().await.all() {
             for value in sample.labels.values() {
@@ -244,8 +227,7 @@ async fn a_full_or_closed_log_does_not_affect_a_program() {
     for service in SERVICES {
         // A full disk; a reader that has gone away.
         for log in ["2>/dev/full", "2> >(exec true)"] {
-            let ran =
-                CommandOutput::bash(&format!("start() {{ exec {service} {log}; }}{SCRIPT}"), &settings).await;
+            let ran = CommandOutput::bash(&format!("start() {{ exec {service} {log}; }}{SCRIPT}"), &settings).await;
             assert_eq!(ran.code, Some(0), "{service} {log}: {ran:?}");
         }
     }

@@ -21,8 +21,7 @@ async fn assert_refused(world: &World, part: &str) {
 async fn a_program_refuses_a_schema_that_lacks_its_migrations_or_needs_later_programs() {
     let mut world = World::with().ingests(0).workers(0).start().await;
     let last = "schema_history WHERE version = (SELECT max(version) FROM schema_history)";
-    let row =
-        world.database.rows(&format!("SELECT version, name, checksum FROM {last}"), &[]).await.remove(0);
+    let row = world.database.rows(&format!("SELECT version, name, checksum FROM {last}"), &[]).await.remove(0);
     world.database.execute(&format!("DELETE FROM {last}")).await;
     let first = format!("V{}__{}", row["version"], row["name"].as_str().expect("a name"));
     let line = format!(
@@ -50,8 +49,7 @@ async fn a_program_that_started_during_an_outage_refuses_the_schema_afterwards()
     let world = World::with().ingests(0).workers(0).through_proxies().start().await;
     world.database.execute("UPDATE schema_compatibility SET oldest_program = 9999").await;
     world.proxies().postgres.reset_connections();
-    let mut programs: Vec<Program> =
-        SERVICES.into_iter().map(|name| Program::spawn(name, world.settings())).collect();
+    let mut programs: Vec<Program> = SERVICES.into_iter().map(|name| Program::spawn(name, world.settings())).collect();
     for program in &mut programs {
         program.until_listening().await;
     }
@@ -81,11 +79,7 @@ async fn programs_and_migrate_refuse_a_database_of_others() {
 
     // One that cannot hold every text, and one of a server without ICU.
     for (options, change, line) in [
-        (
-            "ENCODING 'LATIN1' LOCALE 'C'",
-            "",
-            "the database's encoding is LATIN1; create it with ENCODING 'UTF8'",
-        ),
+        ("ENCODING 'LATIN1' LOCALE 'C'", "", "the database's encoding is LATIN1; create it with ENCODING 'UTF8'"),
         (
             "",
             "DELETE FROM pg_collation WHERE collname = 'und-x-icu'",

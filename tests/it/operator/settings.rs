@@ -57,13 +57,10 @@ async fn assert_refused(program: &str, settings: &[(String, String)], name: &str
 async fn names_each_missing_required_setting() {
     for program in SERVICES {
         let help = help(program).await;
-        let required: Vec<_> = variables(&help)
-            .into_iter()
-            .filter(|name| help.contains(&format!("{name} (required)")))
-            .collect();
+        let required: Vec<_> =
+            variables(&help).into_iter().filter(|name| help.contains(&format!("{name} (required)"))).collect();
         assert!(
-            required.iter().any(|name| name == "DATABASE_URL")
-                && required.iter().any(|name| name == "AMQP_URL"),
+            required.iter().any(|name| name == "DATABASE_URL") && required.iter().any(|name| name == "AMQP_URL"),
             "{required:?}"
         );
         for name in required {
@@ -157,8 +154,7 @@ struct Setting {
 
 impl Setting {
     fn row(&self) -> String {
-        let read_by =
-            if self.read_by.len() == SERVICES.len() { "all".to_owned() } else { self.read_by.join(", ") };
+        let read_by = if self.read_by.len() == SERVICES.len() { "all".to_owned() } else { self.read_by.join(", ") };
         format!("| `{}` | {} | {read_by} | {} |", self.name, self.default, self.meaning)
     }
 }

@@ -5,25 +5,9 @@ use tests::{TestDatabase, text};
 
 /// Tables whose rows of a person are exported and erased.
 pub(super) const COVERED: [&str; 19] = [
-    "account_contacts",
-    "attempts",
-    "client_credits",
-    "clients",
-    "discoveries",
-    "event_ledger",
-    "former_identities",
-    "idempotency_keys",
-    "inbox_messages",
-    "invoices",
-    "itineraries",
-    "leads",
-    "notifications",
-    "outbox",
-    "proposals",
-    "timeline",
-    "traveller_profiles",
-    "travelers",
-    "trips",
+    "account_contacts", "attempts", "client_credits", "clients", "discoveries", "event_ledger", "former_identities",
+    "idempotency_keys", "inbox_messages", "invoices", "itineraries", "leads", "notifications", "outbox", "proposals",
+    "timeline", "traveller_profiles", "travelers", "trips",
 ];
 
 /// Columns of other tables, and why they hold nothing of a client. `*` stands for all of a table's columns.

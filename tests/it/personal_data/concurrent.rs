@@ -7,9 +7,7 @@ use crate::operator::doctor::{until_fixed, until_found};
 use crate::records::post_request;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
-use tests::{
-    ApiKey, Event, MAX_WAIT, World, batch, event, eventually, send_signal, slug, text, until, until_equal,
-};
+use tests::{ApiKey, Event, MAX_WAIT, World, batch, event, eventually, send_signal, slug, text, until, until_equal};
 use tokio::process::Child;
 
 const MARKER: &str = "zq8marker";
@@ -18,8 +16,7 @@ const SENDERS: u32 = 4;
 const BATCH: u32 = 5;
 
 fn older(number: u32) -> Event {
-    let kinds =
-        ["contact.identified", "enquiry.submitted", "traveller.discovery_upserted", "booking.started"];
+    let kinds = ["contact.identified", "enquiry.submitted", "traveller.discovery_upserted", "booking.started"];
     let kind = kinds[usize::try_from(number).expect("few") % kinds.len()];
     let payload = json!({"message": MARKER, "discovery": {"tripNotes": MARKER}});
     at(BEFORE, event(kind)).email("zq8marker@example.com").name(MARKER).payload(payload)
@@ -126,8 +123,7 @@ async fn events_are_applied_while_the_erasure_deletes_what_may_be_many_rows() {
 async fn waiting_erasure(world: &World, client: &Value, locked: &str) -> (Child, tokio_postgres::Client) {
     let session = world.database.connect().await;
     session.batch_execute(&format!("BEGIN; {locked} FOR UPDATE")).await.expect("a lock");
-    let command =
-        world.connectctl.start(&["client", "erase", "--tenant", "acme", "--client", text(client), "--yes"]);
+    let command = world.connectctl.start(&["client", "erase", "--tenant", "acme", "--client", text(client), "--yes"]);
     world.database.until_lock_wait_of("connectctl").await;
     (command, session)
 }

@@ -55,8 +55,7 @@ async fn events(world: &World) -> Value {
 async fn writes(world: &World, opened: &Value) {
     let client = text(&opened["clientId"]);
     let body = json!({"contact": {"email": EMAIL}, "title": MARKER, "message": MARKER, "externalId": MARKER});
-    let posted =
-        world.http().send(&post_request(&world.key, "/leads", &format!("{MARKER}-key"), &body)).await;
+    let posted = world.http().send(&post_request(&world.key, "/leads", &format!("{MARKER}-key"), &body)).await;
     assert_eq!(posted.status, 201, "{posted:?}");
     let posted = posted.json();
     let lead = text(&posted["data"]["id"]);
@@ -74,8 +73,7 @@ async fn writes(world: &World, opened: &Value) {
             "url": format!("https://proposals.example/{MARKER}"), "channel": "email"}),
         json!({"action": "stage", "tenant": "acme", "lead": lead, "stage": "lost", "reason": MARKER}),
     ] {
-        let message =
-            QueuedMessage::new(action.to_string().as_bytes()).with_id(&uuid::Uuid::now_v7().to_string());
+        let message = QueuedMessage::new(action.to_string().as_bytes()).with_id(&uuid::Uuid::now_v7().to_string());
         let reply = world.queues.call("crm", &message).await;
         assert!(String::from_utf8_lossy(&reply.body).contains("\"ok\":true"), "{action}: {reply:?}");
     }
@@ -122,11 +120,7 @@ async fn nothing_of_an_erased_person_is_left_in_any_table_or_queue() {
     eventually("every delivery was dead-lettered or waits for its subscription", MAX_WAIT, async || {
         let (dead, open) = (world.database.count(dead).await, world.database.count(open).await);
         let letters = i64::from(world.queues.depth("webhooks.dead").await);
-        if dead > 0 && open == 0 && letters == dead {
-            Ok(())
-        } else {
-            Err(format!("{dead} {letters} {open}"))
-        }
+        if dead > 0 && open == 0 && letters == dead { Ok(()) } else { Err(format!("{dead} {letters} {open}")) }
     })
     .await;
 

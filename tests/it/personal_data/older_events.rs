@@ -144,8 +144,7 @@ async fn older_events_are_refused_after_a_rotation_of_the_master_key() {
     world.end_workers().await;
     world.ingests.clear();
     let swapped = world.connectctl.without("CONNECT_MASTER_KEY").and("CONNECT_MASTER_KEY", NEW_MASTER_KEY);
-    let rotated =
-        swapped.clone().and("CONNECT_MASTER_KEY_PREVIOUS", MASTER_KEY).json(&["secrets", "rotate"]).await;
+    let rotated = swapped.clone().and("CONNECT_MASTER_KEY_PREVIOUS", MASTER_KEY).json(&["secrets", "rotate"]).await;
     assert_eq!((&rotated["remaining"], &rotated["unreadable"]), (&json!(0), &json!(0)), "{rotated}");
     let kept = swapped.list(&["secrets", "list"]).await;
     assert!(kept.iter().all(|count| count["key"] == "current"), "{kept:?}");

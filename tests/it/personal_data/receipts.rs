@@ -39,9 +39,7 @@ async fn an_export_has_every_record_and_a_receipt_counts_what_was_removed() {
     assert_eq!(fields(&receipt), ["clientId", "erasedAt", "removed"]);
     assert_eq!(receipt["clientId"], opened["clientId"]);
     assert!(is_time(&receipt["erasedAt"]), "{receipt}");
-    for what in
-        ["client", "leads", "trips", "proposals", "timeline", "events", "inboxMessages", "deadLetters"]
-    {
+    for what in ["client", "leads", "trips", "proposals", "timeline", "events", "inboxMessages", "deadLetters"] {
         assert_eq!(receipt["removed"][what], 1, "{what}: {receipt}");
     }
     assert_eq!(erase(&world.connectctl, &opened["clientId"]).await, receipt, "it is repeated");
@@ -141,11 +139,7 @@ async fn an_erasure_takes_a_companys_entries_about_the_person_and_no_others() {
     }
     let left = world.timeline(&account).await;
     let left: Vec<&Value> = left.iter().map(|entry| &entry["payload"]).collect();
-    let of_bo =
-        ["ana@corp.test", "m\u{fc}ller@corp.test", "a/b@corp.test"].map(|email| json!({"manager": email}));
-    assert_eq!(
-        left,
-        [&[&json!({"email": "joana@corp.test"})][..], &of_bo.iter().collect::<Vec<_>>()].concat()
-    );
+    let of_bo = ["ana@corp.test", "m\u{fc}ller@corp.test", "a/b@corp.test"].map(|email| json!({"manager": email}));
+    assert_eq!(left, [&[&json!({"email": "joana@corp.test"})][..], &of_bo.iter().collect::<Vec<_>>()].concat());
     assert_eq!(world.result(joana).await["status"], "duplicate", "Joana's event is still known");
 }

@@ -33,8 +33,7 @@ pub(crate) fn planner_settings() -> String {
 /// The scans of a statement. A generic plan does not depend on the values of the parameters, so nulls are passed.
 async fn scans(client: &Client, statement: &str) -> Vec<Scan> {
     let parameters = client.prepare(statement).await.expect("a statement").params().len();
-    let nulls =
-        if parameters == 0 { String::new() } else { format!("({})", vec!["NULL"; parameters].join(", ")) };
+    let nulls = if parameters == 0 { String::new() } else { format!("({})", vec!["NULL"; parameters].join(", ")) };
     client.batch_execute(&format!("PREPARE explained AS {statement}")).await.expect("a statement");
     let explain = format!("EXPLAIN (FORMAT JSON) EXECUTE explained{nulls}");
     let row = client.query_one(&explain, &[]).await.expect("a plan");
@@ -105,11 +104,8 @@ async fn statements_read_few_rows_and_those_of_requests_by_the_same_indexes_with
 fn rows_read(plan: &Value) -> f64 {
     let number = |field: &str| plan[field].as_f64().unwrap_or_default();
     let own = (number("Actual Rows") + number("Rows Removed by Filter")) * number("Actual Loops");
-    let own = if plan["Relation Name"] == "deliveries" || plan["Relation Name"] == "outbox_pending" {
-        own
-    } else {
-        0.0
-    };
+    let own =
+        if plan["Relation Name"] == "deliveries" || plan["Relation Name"] == "outbox_pending" { own } else { 0.0 };
     own + plan["Plans"].as_array().into_iter().flatten().map(rows_read).sum::<f64>()
 }
 

@@ -83,9 +83,8 @@ async fn a_batch_of_several_types_is_one_unit_with_each_statement_once() {
 #[tokio::test]
 async fn a_records_write_checks_key_and_quota_in_its_two_round_trips() {
     let (world, recorder) = recorded_world().await;
-    let loads = round_trip(
-        "BEGIN tenants.load idempotency.lock idempotency.find members.load ledger.load clients.load",
-    );
+    let loads =
+        round_trip("BEGIN tenants.load idempotency.lock idempotency.find members.load ledger.load clients.load");
     let writes = round_trip(
         "ledger.insert clients.insert leads.insert trips.insert proposals.insert timeline.insert \
          notifications.insert idempotency.insert usage.count COMMIT",

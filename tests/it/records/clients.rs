@@ -59,8 +59,7 @@ async fn a_patch_changes_only_its_fields_and_replaces_the_whole_roster() {
         expected["updatedAt"] = after["updatedAt"].clone();
         assert_eq!(after, expected);
     }
-    let after =
-        record(&patch(&world, &client_route(&before), json!({"travelers": [{"name": "Ed"}]})).await, 200);
+    let after = record(&patch(&world, &client_route(&before), json!({"travelers": [{"name": "Ed"}]})).await, 200);
     let wanted = json!([{"name": "Ed", "type": "adult", "age": null, "email": null, "phone": null}]);
     assert_eq!(after["travelers"], wanted);
     assert!(text(&after["updatedAt"]) > text(&expected["updatedAt"]));
@@ -168,9 +167,7 @@ async fn rejects_an_invalid_itinerary_with_every_error() {
     let contact = json!({"email": "ana@example.com"});
     let response = post(&world, "/leads", json!({"contact": contact, "itinerary": itinerary})).await;
     let expected = json!([
-        "title: is required",
-        "days[0].items[0].title: is required",
-        "days[0].items[1]: must be an object",
+        "title: is required", "days[0].items[0].title: is required", "days[0].items[1]: must be an object",
         "days[1].items: must be an array",
     ]);
     assert_eq!(super::refused_with(&response, 400, "invalid_itinerary", "errors"), expected);

@@ -2,8 +2,8 @@
 //! while their signatures are stored (D1, D3, D18, D23).
 
 use super::{
-    changeable_routes, client_route, data, get, lead_route, new_client, new_lead, patch_request, post_as,
-    post_request, record, records_target, send_at_once, trip_route, writes_used,
+    changeable_routes, client_route, data, get, lead_route, new_client, new_lead, patch_request, post_as, post_request,
+    record, records_target, send_at_once, trip_route, writes_used,
 };
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -20,8 +20,7 @@ async fn fifty_concurrent_posts_with_one_key_create_one_record() {
         let responses = send_at_once(&world, &requests).await;
         let created = record(&responses[0], 201);
         assert!(responses.iter().all(|response| record(response, 201) == created), "{responses:?}");
-        let first =
-            responses.iter().filter(|response| response.header("idempotent-replayed").is_empty()).count();
+        let first = responses.iter().filter(|response| response.header("idempotent-replayed").is_empty()).count();
         assert_eq!(first, 1, "one creates, the others are replays");
         let made = world.database.count(&format!("SELECT count(*) FROM {table}")).await;
         assert_eq!(made, 1, "{table}");
@@ -110,8 +109,7 @@ async fn keeps_all_concurrent_changes_to_different_fields() {
     ];
     let client = client_route(&json!({"id": lead["clientId"]}));
     for (route, fields) in [(client, &of_client[..]), (trip_route(&lead), &of_trip)] {
-        let change =
-            |(field, value): &(&str, Value)| patch_request(&world.key, &route, &json!({*field: value}));
+        let change = |(field, value): &(&str, Value)| patch_request(&world.key, &route, &json!({*field: value}));
         let requests: Vec<_> = fields.iter().map(change).collect();
         let responses = send_at_once(&world, &requests).await;
         let versions: HashSet<_> =
@@ -136,8 +134,7 @@ async fn records_of(world: &World, key: &ApiKey) -> Vec<(String, Value)> {
     let mut records = Vec::new();
     for i in 0..6 {
         let roster: Vec<_> = (0..i % 4).map(|j| json!({"name": format!("{i}.{j}"), "age": 9 - j})).collect();
-        let body =
-            json!({"name": format!("{} {i}", key.tenant), "externalId": i.to_string(), "travelers": roster});
+        let body = json!({"name": format!("{} {i}", key.tenant), "externalId": i.to_string(), "travelers": roster});
         let client = record(&post_as(world, key, "/clients", body).await, 201);
         let body = json!({"clientId": client["id"], "title": format!("{} {i}", key.tenant)});
         let lead = record(&post_as(world, key, "/leads", body).await, 201);
@@ -155,9 +152,8 @@ async fn concurrent_reads_return_their_own_record_and_none_of_another_tenant() {
     let zeta = world.add_tenant("zeta").await;
     set_reads_per_second(&world, "10000").await;
     let (ours, theirs) = (records_of(&world, &world.key).await, records_of(&world, &zeta).await);
-    let read = async |key: &ApiKey, route: &str| {
-        world.http().send(&key.records("GET", &records_target(route), "")).await
-    };
+    let read =
+        async |key: &ApiKey, route: &str| world.http().send(&key.records("GET", &records_target(route), "")).await;
     let reads = [(&world.key, &ours, &theirs), (&zeta, &theirs, &ours)].map(|(key, own, others)| {
         let own = join_all(own.iter().map(async |(route, shown)| (read(key, route).await, shown)));
         let others = join_all(others.iter().map(async |(route, _)| read(key, route).await));

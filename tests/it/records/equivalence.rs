@@ -32,8 +32,7 @@ async fn resulting_state(world: &World, lead: &Value) -> Value {
     let inbox = world.inbox(lead).await;
     let inbox: Vec<_> = inbox.iter().map(|one| json!([one["kind"], one["text"], one["changes"]])).collect();
     let notifications = world.notifications().await;
-    let notifications: Vec<_> =
-        notifications.iter().map(|one| json!([one["kind"], one["to"], one["text"]])).collect();
+    let notifications: Vec<_> = notifications.iter().map(|one| json!([one["kind"], one["to"], one["text"]])).collect();
     let stored = world.database.rows("SELECT title, attribution, owner_email FROM leads", &[]).await;
     let snapshots = world.database.rows("SELECT snapshot FROM itineraries", &[]).await;
     let mut shown = json!({"lead": shown, "trip": trip});
@@ -114,8 +113,7 @@ async fn the_documented_examples_create_read_and_update() {
     let demo = world.add_tenant("demo").await;
     let mut settings = world.settings().to_vec();
     let address = world.http().address().to_string();
-    for (name, value) in [("CONNECT_INGEST_ADDR", &address), ("KEY", &demo.prefix), ("SECRET", &demo.secret)]
-    {
+    for (name, value) in [("CONNECT_INGEST_ADDR", &address), ("KEY", &demo.prefix), ("SECRET", &demo.secret)] {
         settings.retain(|(setting, _)| setting != name);
         settings.push((name.to_owned(), value.clone()));
     }
@@ -124,9 +122,7 @@ async fn the_documented_examples_create_read_and_update() {
     let statuses: Vec<_> = ran.output.lines().filter_map(|line| line.strip_prefix("HTTP/1.1 ")).collect();
     let [created, ok] = ["201 Created", "200 OK"];
     assert_eq!(statuses, [created, created, ok, ok, ok, ok, ok], "{}", ran.output);
-    for shown in
-        [r#""destination":"Lisbon""#, r#""stage":"follow_up""#, r#""adults":2"#, "My sister comes along."]
-    {
+    for shown in [r#""destination":"Lisbon""#, r#""stage":"follow_up""#, r#""adults":2"#, "My sister comes along."] {
         assert!(ran.output.contains(shown), "{shown}: {}", ran.output);
     }
     let usage = world.connectctl.json(&["usage", "--tenant", "demo"]).await;

@@ -2,8 +2,8 @@
 //! as a migration, delays the reads of that table and nothing else (architecture: Shared round trips of ingest).
 
 use super::{
-    break_inserts, client_route, every_read, every_write, get, lead_route, new_lead, records_target,
-    restore_inserts, trip_route, writes_used,
+    break_inserts, client_route, every_read, every_write, get, lead_route, new_lead, records_target, restore_inserts,
+    trip_route, writes_used,
 };
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -23,9 +23,7 @@ async fn a_write_with_an_internal_error_gets_500_and_leaves_nothing() {
         let message = world.http().send(&route.signed(&world.key)).await.assert_error(500, code);
         assert!(!message.contains("refused"), "nothing of the inside: {message}");
     }
-    for (what, count) in
-        [("clients", 1), ("leads", 1), ("trips", 1), ("inbox_messages", 0), ("idempotency_keys", 1)]
-    {
+    for (what, count) in [("clients", 1), ("leads", 1), ("trips", 1), ("inbox_messages", 0), ("idempotency_keys", 1)] {
         assert_eq!(world.database.count(&format!("SELECT count(*) FROM {what}")).await, count, "{what}");
     }
     assert_eq!(writes_used(&world).await, 1);
@@ -102,13 +100,7 @@ fn send(world: &World, request: HttpRequest) -> JoinHandle<HttpResponse> {
 /// Locks `table`, starts reads of the routes `waiting` until `connections` of them wait for the lock, and runs `others`.
 /// Asserts that `others` ends first, that the waiting reads then get 503, and that they succeed after the lock is
 /// released.
-async fn while_locked(
-    world: &World,
-    table: &str,
-    waiting: &[&str],
-    connections: i64,
-    others: impl AsyncFnOnce(),
-) {
+async fn while_locked(world: &World, table: &str, waiting: &[&str], connections: i64, others: impl AsyncFnOnce()) {
     let blocker = world.database.connect().await;
     let lock = format!("BEGIN; LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE");
     blocker.batch_execute(&lock).await.expect("the table can be locked");

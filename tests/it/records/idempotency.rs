@@ -1,8 +1,6 @@
 //! `Idempotency-Key` (specification: Headers on records routes; D17).
 
-use super::{
-    client_route, get, lead_route, new_client, patch, post_request, record, records_target, writes_used,
-};
+use super::{client_route, get, lead_route, new_client, patch, post_request, record, records_target, writes_used};
 use serde_json::{Value, json};
 use tests::raw::RawConnection;
 use tests::{HttpResponse, World, text};
@@ -58,9 +56,8 @@ async fn field_order_and_white_space_do_not_make_another_body() {
         r#"{"email":"ana@example.com","name":"Ana","travelers":[{"name":"Bo","age":7}]}"#,
         "{ \"travelers\" : [ {\"age\": 7, \"name\": \"B\\u006f\"} ],\n \"name\":\"Ana\", \"email\":\"ana@example.com\" }",
     ];
-    let responses = forms.map(|body| {
-        world.key.records("POST", &records_target("/clients"), body).with("idempotency-key", "k-1")
-    });
+    let responses =
+        forms.map(|body| world.key.records("POST", &records_target("/clients"), body).with("idempotency-key", "k-1"));
     let first = world.http().send(&responses[0]).await;
     record(&first, 201);
     assert_replay(&world.http().send(&responses[1]).await, &first);

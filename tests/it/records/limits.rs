@@ -1,8 +1,8 @@
 //! The rate of reads, requests at once, sizes, metering and the monthly quota (specification: Limits; D21a, D23).
 
 use super::{
-    client_route, data, every_read, every_write, get, lead_route, new_client, new_lead, patch, post,
-    post_request, record, trip_route, writes_used,
+    client_route, data, every_read, every_write, get, lead_route, new_client, new_lead, patch, post, post_request,
+    record, trip_route, writes_used,
 };
 use futures_util::future::join_all;
 use serde_json::json;
@@ -66,9 +66,7 @@ async fn a_tenant_with_waiting_writes_is_overloaded_on_every_write_and_another_i
         every_write(&lead).into_iter().map(|route| (route.signed(&world.key), route.success())).collect();
     let http = tests::HttpClient::new(world.http().address());
     let waiting: Vec<_> = (0..2)
-        .map(|i| {
-            post_request(&world.key, "/clients", &format!("k-{i}"), &json!({"externalId": format!("{i}")}))
-        })
+        .map(|i| post_request(&world.key, "/clients", &format!("k-{i}"), &json!({"externalId": format!("{i}")})))
         .collect();
     let others = async {
         until_equal("two writes wait", 2, async || world.queues.depth("records").await).await;
@@ -87,12 +85,8 @@ async fn a_tenant_with_waiting_writes_is_overloaded_on_every_write_and_another_i
         };
         futures_util::join!(http.send(&theirs), waited).0
     };
-    let (responses, theirs) =
-        futures_util::join!(join_all(waiting.iter().map(|request| http.send(request))), others);
-    assert!(
-        responses.iter().chain([&theirs]).all(|response| response.status == 201),
-        "{responses:?} {theirs:?}"
-    );
+    let (responses, theirs) = futures_util::join!(join_all(waiting.iter().map(|request| http.send(request))), others);
+    assert!(responses.iter().chain([&theirs]).all(|response| response.status == 201), "{responses:?} {theirs:?}");
     // Nothing was done, nor was a signature used up.
     for (request, success) in routes {
         let response = http.send(&request).await;

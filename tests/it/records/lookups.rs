@@ -2,8 +2,8 @@
 //! D19), and records of another tenant, which are not found (specification: What the service does; D18).
 
 use super::{
-    changeable_routes, client_route, data, get, lead_route, new_client, new_lead, patch, patch_request,
-    post_as, post_request, record, records_target, trip_route,
+    changeable_routes, client_route, data, get, lead_route, new_client, new_lead, patch, patch_request, post_as,
+    post_request, record, records_target, trip_route,
 };
 use serde_json::{Value, json};
 use tests::{ApiKey, HttpResponse, World, event, text};
@@ -11,20 +11,13 @@ use tests::{ApiKey, HttpResponse, World, event, text};
 #[tokio::test]
 async fn finds_a_client_by_email_external_id_or_phone_digits() {
     let world = World::shared().await;
-    let ana = new_client(
-        &world,
-        json!({"email": "Ana+1@Example.com", "externalId": "p/1 é", "phone": "+91 (98) 765"}),
-    )
-    .await;
+    let ana =
+        new_client(&world, json!({"email": "Ana+1@Example.com", "externalId": "p/1 é", "phone": "+91 (98) 765"})).await;
     // Of several with one phone the oldest is found.
     new_client(&world, json!({"email": "bo@example.com", "phone": "919 8765"})).await;
     for query in [
-        "email=Ana%2B1%40Example.com",
-        "email=ana%2b1@EXAMPLE.COM",
-        "externalId=p%2F1+%C3%A9",
-        "externalId=p/1%20%c3%a9",
-        "phone=9198765",
-        "phone=%2B91-98-765",
+        "email=Ana%2B1%40Example.com", "email=ana%2b1@EXAMPLE.COM", "externalId=p%2F1+%C3%A9",
+        "externalId=p/1%20%c3%a9", "phone=9198765", "phone=%2B91-98-765",
     ] {
         let response = get(&world, &format!("/clients?{query}")).await;
         assert_eq!(data(&response, 200), json!([ana]), "{query}");
@@ -57,9 +50,7 @@ async fn prefers_email_over_external_id_over_phone() {
 #[tokio::test]
 async fn rejects_a_lookup_without_its_field() {
     let world = World::shared().await;
-    for route in
-        ["/clients", "/clients?name=Ana", "/clients?email=&phone=n/a", "/leads", "/leads?email=a@b.c"]
-    {
+    for route in ["/clients", "/clients?name=Ana", "/clients?email=&phone=n/a", "/leads", "/leads?email=a@b.c"] {
         get(&world, route).await.assert_error(400, "lookup_field_required");
     }
     for route in ["/clients?email=%zz", "/leads?externalId=%00", "/leads?externalId=a&externalId=b"] {
@@ -188,18 +179,14 @@ async fn records_of_another_tenant_are_not_found_by_any_route() {
     let world = World::shared().await;
     let zeta = world.add_tenant("zeta").await;
     let lead = new_lead(&world, json!({"externalId": "x-1"})).await;
-    let client =
-        new_client(&world, json!({"email": "bo@example.com", "externalId": "p-1", "phone": "333"})).await;
+    let client = new_client(&world, json!({"email": "bo@example.com", "externalId": "p-1", "phone": "333"})).await;
     let routes = [client_route(&client), lead_route(&lead), trip_route(&lead)];
     assert_nothing_at(&world, &zeta, &routes).await;
     let taken = post_as(&world, &zeta, "/leads", json!({"clientId": client["id"]})).await;
     taken.assert_error(404, "not_found");
-    for query in [
-        "/clients?email=bo@example.com",
-        "/clients?externalId=p-1",
-        "/clients?phone=333",
-        "/leads?externalId=x-1",
-    ] {
+    for query in
+        ["/clients?email=bo@example.com", "/clients?externalId=p-1", "/clients?phone=333", "/leads?externalId=x-1"]
+    {
         let response = world.http().send(&zeta.records("GET", &records_target(query), "")).await;
         assert_eq!(data(&response, 200), json!([]), "{query}");
         assert_eq!(data(&get(&world, query).await, 200).as_array().map(Vec::len), Some(1), "{query}");

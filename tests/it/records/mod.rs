@@ -135,18 +135,13 @@ fn is_version(value: &Value) -> bool {
 
 /// Sends requests concurrently, spread over the ingests.
 async fn send_at_once(world: &World, requests: &[HttpRequest]) -> Vec<HttpResponse> {
-    join_all(
-        requests.iter().zip(world.all_http().into_iter().cycle()).map(|(request, http)| http.send(request)),
-    )
-    .await
+    join_all(requests.iter().zip(world.all_http().into_iter().cycle()).map(|(request, http)| http.send(request))).await
 }
 
 /// Makes every insert into a table fail, until [`restore_inserts`].
 pub(crate) async fn break_inserts(world: &World, table: &str) {
-    let refuse =
-        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused'; END $$";
-    let trigger =
-        format!("CREATE TRIGGER refuse BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION refuse()");
+    let refuse = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused'; END $$";
+    let trigger = format!("CREATE TRIGGER refuse BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION refuse()");
     world.database.execute(&format!("{refuse}; {trigger}")).await;
 }
 

@@ -1,9 +1,7 @@
 //! Reads from a replica (operators: Reads from a replica): how old they may be, and what happens when the replica lags too far behind,
 //! does not respond, or does not follow the primary any more.
 
-use super::{
-    get, lead_route, new_lead, patch, patch_request, post_request, reads_on, record, records_target,
-};
+use super::{get, lead_route, new_lead, patch, patch_request, post_request, reads_on, record, records_target};
 use futures_util::future::join_all;
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -30,8 +28,7 @@ pub(crate) async fn with_replica() -> World {
     let timeout = format!("{}s", STORE_TIMEOUT.as_secs());
     let world = World::with().through_proxies().ingests(0).workers(0).set("CONNECT_STORE_TIMEOUT", &timeout);
     let mut world = world.start().await;
-    let proxied =
-        world.settings().iter().find(|(name, _)| name == "DATABASE_URL").expect("a setting").1.clone();
+    let proxied = world.settings().iter().find(|(name, _)| name == "DATABASE_URL").expect("a setting").1.clone();
     let direct = world.database.url().to_owned();
     world.set("DATABASE_URL", &direct);
     world.set("DATABASE_READ_URL", &proxied);
@@ -67,8 +64,7 @@ async fn a_replica_that_stalls_delays_only_reads_of_records() {
         world.http().send(&used).await.assert_error(401, "unauthorized");
         world.accept(event("contact.identified").email("bo@example.com")).await;
         let key = Uuid::now_v7().to_string();
-        let write =
-            post_request(&world.key, "/clients", &key, &json!({"email": format!("{key}@example.com")}));
+        let write = post_request(&world.key, "/clients", &key, &json!({"email": format!("{key}@example.com")}));
         record(&world.http().send(&write).await, 201);
         world.http().send(&read(&world, "/clients/none")).await.assert_error(404, "not_found");
         world.http().send(&read(&world, "/clients")).await.assert_error(400, "lookup_field_required");
@@ -131,9 +127,7 @@ async fn no_read_on_a_replica_is_older_than_the_limit_or_causes_a_lost_update() 
 }
 
 async fn a_read_on_a_lagging_replica_may_be_old_and_causes_no_lost_update(
-    world: &World,
-    standby: &Postgres,
-    route: &str,
+    world: &World, standby: &Postgres, route: &str,
 ) {
     standby.execute("SELECT pg_wal_replay_pause()").await;
     let changed = record(&patch(world, route, json!({"title": "After"})).await, 200);
@@ -163,9 +157,7 @@ async fn assert_reads_are_bounded(world: &World, route: &str, title: &str, writt
 }
 
 async fn a_replica_that_lags_too_far_behind_is_not_read_until_it_has_caught_up(
-    world: &World,
-    standby: &Postgres,
-    route: &str,
+    world: &World, standby: &Postgres, route: &str,
 ) {
     standby.execute("SELECT pg_wal_replay_pause()").await;
     let changed = patch(world, route, json!({"title": "Later"})).await;

@@ -100,8 +100,7 @@ pub(crate) fn every_read(lead: &Value) -> Vec<Route> {
 
 /// Sends a body that must be invalid, and checks that the message names every one of these places, which have blanks between them.
 async fn assert_invalid(world: &World, method: &str, route: &str, body: &str, places: &str) {
-    let request =
-        world.key.records(method, &records_target(route), body.to_owned()).with("idempotency-key", "k");
+    let request = world.key.records(method, &records_target(route), body.to_owned()).with("idempotency-key", "k");
     let response = world.http().send(&request).await;
     assert_eq!(response.status, 400, "{method} {route} {body}: {response:?}");
     let message = response.assert_error(400, "invalid_request");
@@ -125,8 +124,7 @@ async fn every_write_rejects_wrong_fields_and_bodies_and_changes_nothing() {
     };
     let as_before = shown().await;
     let long = "x".repeat(10_001);
-    let of_client =
-        json!({"name": 1, "email": "x", "nickname": "y", "travelers": [{"type": "baby"}, {"seat": 1}]});
+    let of_client = json!({"name": 1, "email": "x", "nickname": "y", "travelers": [{"type": "baby"}, {"seat": 1}]});
     let client_places = "name email nickname travelers[0].name travelers[0].type travelers[1].seat";
     let of_brief = json!({"travelDates": {"startDate": "2027-02-29"}, "party": {"adults": "2"}, "message": long,
         "budget": {"amount": -1, "currency": "XYZ"}, "guestNationality": null, "itinerary": null});
@@ -143,9 +141,7 @@ async fn every_write_rejects_wrong_fields_and_bodies_and_changes_nothing() {
     let nested = format!("{}{}", "[".repeat(100), "]".repeat(100));
     for (method, route, body, places) in routes {
         assert_invalid(&world, method, route, &body.to_string(), places).await;
-        for body in
-            ["", "{", "[]", "null", "\"x\"", "{\"title\":1e999}", "{} {}", "{\"a\":\"\\ud800\"}", &nested]
-        {
+        for body in ["", "{", "[]", "null", "\"x\"", "{\"title\":1e999}", "{} {}", "{\"a\":\"\\ud800\"}", &nested] {
             assert_invalid(&world, method, route, body, "").await;
         }
     }

@@ -39,9 +39,7 @@ async fn a_trip_shows_brief_stage_owner_and_draft_proposal() {
         "proposal": {"status": "draft", "sentAt": null},
         "createdAt": trip["createdAt"], "updatedAt": trip["updatedAt"],
     });
-    for shared in
-        ["enquiryNumber", "title", "stage", "destination", "travelDates", "party", "budget", "owner"]
-    {
+    for shared in ["enquiryNumber", "title", "stage", "destination", "travelDates", "party", "budget", "owner"] {
         expected[shared] = lead[shared].clone();
     }
     assert_eq!(trip, expected);
@@ -54,11 +52,7 @@ async fn each_field_of_the_brief_can_be_changed_alone_and_shows_on_the_lead() {
     let mut expected = record(&get(&world, &trip_route(&lead)).await, 200);
     for (field, sent, shown) in [
         ("destination", json!("Goa"), json!("Goa")),
-        (
-            "travelDates",
-            json!({"startDate": "2027-05-01"}),
-            json!({"startDate": "2027-05-01", "endDate": null}),
-        ),
+        ("travelDates", json!({"startDate": "2027-05-01"}), json!({"startDate": "2027-05-01", "endDate": null})),
         (
             "party",
             json!({"adults": 4, "childAges": [3]}),

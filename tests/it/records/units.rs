@@ -3,9 +3,7 @@
 mod fixture;
 
 use self::fixture::{Fixture, lock_statement, responses, spawn};
-use super::{
-    client_route, data, new_client, new_lead, patch_request, post_request, record, trip_route, writes_used,
-};
+use super::{client_route, data, new_client, new_lead, patch_request, post_request, record, trip_route, writes_used};
 use serde_json::{Value, json};
 use tests::{HttpRequest, HttpResponse, MAX_WAIT, QueuedMessage, World, eventually, text};
 
@@ -50,8 +48,7 @@ async fn queued_writes_share_a_transaction_and_a_refused_one_does_not_affect_the
     assert_eq!(record(&responses[3], 201)["clientId"], bo["id"]);
     assert_eq!(record(&responses[5], 200)["name"], "Held");
     let round_trips = recorder.take("records");
-    let executed: Vec<_> =
-        round_trips.into_iter().filter(|statements| !statements[0].starts_with("PREPARE")).collect();
+    let executed: Vec<_> = round_trips.into_iter().filter(|statements| !statements[0].starts_with("PREPARE")).collect();
     assert!(executed.ends_with(&expected), "{executed:#?}");
     assert_eq!(count_used(&fixture.world).await, before + 5);
 }
@@ -140,8 +137,7 @@ async fn a_write_rejected_by_the_database_fails_alone() {
 #[tokio::test]
 async fn redelivered_writes_get_their_responses_and_are_applied_once() {
     let mut fixture = Fixture::start().await;
-    let change =
-        patch_request(&fixture.world.key, &client_route(&fixture.locked_client), &json!({"company": "Acme"}));
+    let change = patch_request(&fixture.world.key, &client_route(&fixture.locked_client), &json!({"company": "Acme"}));
     let requests = vec![fixture.post_email("bo@example.com"), change];
     let waiting = fixture.queue_behind_lock(requests).await;
     let again: Vec<_> = waiting.messages.iter().cloned().map(QueuedMessage::verbatim).collect();
@@ -215,10 +211,7 @@ async fn a_moving_identity_waits_for_no_row_while_holding_others() {
     waiting.lock.batch_execute("COMMIT").await.expect("a commit");
     record(&waiting.first.await.expect("a response"), 200);
     fixture.world.database.until_lock_wait().await;
-    other
-        .batch_execute(&lock_statement(&second))
-        .await
-        .expect("no deadlock: the unit that waits holds nothing");
+    other.batch_execute(&lock_statement(&second)).await.expect("no deadlock: the unit that waits holds nothing");
     other.batch_execute("COMMIT").await.expect("a commit");
     assert_eq!(statuses(&responses(waiting.responses).await), [200, 201]);
     let deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";

@@ -22,10 +22,7 @@ async fn the_owner_of_the_key_sees_why_and_nobody_else() {
             assert!(list.contains("stale") && list.contains(&one), "{list}");
         }
         let page = visitor.page(&one).await;
-        assert!(
-            page.contains("behind the clock of Connect") && page.contains("Synchronize the clock"),
-            "{page}"
-        );
+        assert!(page.contains("behind the clock of Connect") && page.contains("Synchronize the clock"), "{page}");
         assert!(page.contains(&format!("/agencies/acme/signature?request={id}")), "{page}");
         let key = visitor.page(&format!("/agencies/acme/keys/{}", world.key.prefix)).await;
         assert!(key.contains(&of_key), "{key}");
@@ -72,7 +69,8 @@ async fn the_list_of_keys_shows_the_requests_of_a_day() {
     for mut ingest in console.world.ingests.drain(..) {
         ingest.terminate().await;
     }
-    let old = "INSERT INTO api_key_requests SELECT tenant_id, prefix, now() - interval '25 hours', 7000, 8000 FROM api_keys";
+    let old =
+        "INSERT INTO api_key_requests SELECT tenant_id, prefix, now() - interval '25 hours', 7000, 8000 FROM api_keys";
     console.world.database.execute(old).await;
     let page = console.viewer().await.page("/agencies/acme/keys").await;
     let link = format!(
@@ -119,9 +117,7 @@ async fn the_first_difference_of_a_refused_request_is_named() {
     until_recorded(world, 1).await;
     let viewer = console.viewer().await;
     let form = viewer.page(&format!("{CHECK}?request={id}")).await;
-    assert!(
-        form.contains(&format!("value=\"{}\"", key.prefix)) && form.contains(&format!("value=\"{EVENTS}\""))
-    );
+    assert!(form.contains(&format!("value=\"{}\"", key.prefix)) && form.contains(&format!("value=\"{EVENTS}\"")));
     let t = between(&signature, "t=", ",");
     assert!(form.contains(&format!("value=\"{t}\"")), "{form}");
     let check = async |signature: &str, body: &str| {
@@ -136,11 +132,7 @@ async fn the_first_difference_of_a_refused_request_is_named() {
     let wrong = with_wrong_secret(key).events(text.clone()).header("x-connect-signature");
     let page = check(&wrong, &text).await;
     assert!(page.contains("First difference: MAC") && page.contains("another secret"), "{page}");
-    let right = sign(
-        key.secret.as_bytes(),
-        t.parse().expect("seconds"),
-        Signed::Body(format!("{text}\n").as_bytes()),
-    );
+    let right = sign(key.secret.as_bytes(), t.parse().expect("seconds"), Signed::Body(format!("{text}\n").as_bytes()));
     let page = check(&right, &text).await;
     assert!(page.contains("No difference was found"), "{page}");
 }
@@ -156,10 +148,7 @@ async fn no_page_shows_a_secret_or_a_mac_that_nobody_has_sent() {
         for signature in ["", "zz", &format!("t={t},v1={}", "0".repeat(64)), "t=1,v1=x"] {
             let page = checked(&visitor, &filled_form(&key.prefix, &t, signature, "chosen")).await;
             assert!(!page.contains(&key.secret) && !page.contains(right), "{page}");
-            assert!(
-                page.contains(&format!("{t}.chosen")) || signature.starts_with("t=1"),
-                "the text to sign: {page}"
-            );
+            assert!(page.contains(&format!("{t}.chosen")) || signature.starts_with("t=1"), "the text to sign: {page}");
         }
     }
 }

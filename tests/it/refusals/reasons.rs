@@ -14,10 +14,8 @@ async fn each_failed_authentication_is_recorded_with_its_reason() {
     let revoked = world.add_key("events:ingest").await;
     world.connectctl.json(&["key", "revoke", &revoked.prefix]).await;
     let expired = world.add_key("events:ingest").await;
-    let expire = format!(
-        "UPDATE api_keys SET expires_at = now() - interval '1 minute' WHERE prefix = '{}'",
-        expired.prefix
-    );
+    let expire =
+        format!("UPDATE api_keys SET expires_at = now() - interval '1 minute' WHERE prefix = '{}'", expired.prefix);
     world.database.execute(&expire).await;
     let replayed = key.events(b"[]".to_vec());
     refused(&world, &replayed, 400).await;
@@ -36,12 +34,7 @@ async fn each_failed_authentication_is_recorded_with_its_reason() {
             "repeated_header",
             "X-Connect-Signature: is repeated",
         ),
-        (
-            with("x-connect-signature", &spaced),
-            401,
-            "malformed_header",
-            "X-Connect-Signature: contains spaces",
-        ),
+        (with("x-connect-signature", &spaced), 401, "malformed_header", "X-Connect-Signature: contains spaces"),
         (
             with("x-connect-signature", "t=1"),
             401,
@@ -73,10 +66,7 @@ async fn each_failed_authentication_is_recorded_with_its_reason() {
         assert!(told.contains(detail), "{reason}: {recorded}");
         assert_eq!((&recorded["route"], &recorded["method"]), (&EVENTS.into(), &"POST".into()), "{recorded}");
     }
-    assert!(
-        listed.is_sorted_by_key(|refused| text(&refused["requestId"]).to_owned()),
-        "newest last: {listed:?}"
-    );
+    assert!(listed.is_sorted_by_key(|refused| text(&refused["requestId"]).to_owned()), "newest last: {listed:?}");
     let of_key = refusals(&world, &["acme", "--key", &limited.prefix]).await;
     assert_eq!(of_key.len(), 1, "{of_key:?}");
 }

@@ -47,7 +47,8 @@ const TABLES: &str = "deliveries, attempts, outbox, idempotency_keys, notificati
 /// The sizes of tables and indexes together, and the rows and index entries that were read since the last reset.
 const SIZE: &str = "SELECT sum(pg_total_relation_size(name::regclass))::bigint
     FROM unnest(string_to_array($1, ', ')) AS name";
-const READ: &str = "SELECT (SELECT sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)) FROM pg_stat_user_tables)::bigint
+const READ: &str =
+    "SELECT (SELECT sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)) FROM pg_stat_user_tables)::bigint
     + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes)::bigint";
 
 /// Measurements of one day.
@@ -58,11 +59,7 @@ struct Measured {
     listing: i64,
 }
 
-async fn number(
-    client: &Client,
-    query: &str,
-    parameters: &[&(dyn tokio_postgres::types::ToSql + Sync)],
-) -> i64 {
+async fn number(client: &Client, query: &str, parameters: &[&(dyn tokio_postgres::types::ToSql + Sync)]) -> i64 {
     client.query_one(query, parameters).await.expect("a number").get(0)
 }
 

@@ -36,12 +36,7 @@ struct Webhook {
 
 impl Webhook {
     /// Writes an event of `at` that was fanned out, and its delivery in `state` with two attempts, the last one `attempted`.
-    async fn write(
-        database: &TestDatabase,
-        state: &str,
-        at: DateTime<Utc>,
-        attempted: DateTime<Utc>,
-    ) -> Self {
+    async fn write(database: &TestDatabase, state: &str, at: DateTime<Utc>, attempted: DateTime<Utc>) -> Self {
         let (event, tenant) = (id_at(at), tenant(database).await);
         // With the time of its event, as the dispatcher derives it.
         let delivery = id_at(at);
@@ -49,15 +44,11 @@ impl Webhook {
         let outbox = "INSERT INTO outbox (tenant_id, event_id, event_type, origin, envelope, created_at)
             VALUES ($1, $2, 'lead.assigned', 'crm', '{}', $3)";
         client.execute(outbox, &[&tenant, &event, &at]).await.expect("an event");
-        let row =
-            "INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, attempts,
+        let row = "INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, attempts,
                 created_at, last_at, number, next_attempt_at)
             SELECT $1, $2, $3, $1, $4, 2, $5, $6, 1 + count(*), CASE $4 WHEN 'pending' THEN $5::timestamptz END
             FROM deliveries";
-        client
-            .execute(row, &[&tenant, &delivery, &event, &state, &at, &attempted])
-            .await
-            .expect("a delivery");
+        client.execute(row, &[&tenant, &delivery, &event, &state, &at, &attempted]).await.expect("a delivery");
         let attempts = "INSERT INTO attempts (tenant_id, delivery_id, attempt, at, status, duration_ms)
             VALUES ($1, $2, 1, $3, 500, 1), ($1, $2, 2, $4, 200, 1)";
         client.execute(attempts, &[&tenant, &delivery, &at, &attempted]).await.expect("attempts");
@@ -69,9 +60,7 @@ impl Webhook {
         let (event, delivery) = (self.event, self.delivery);
         [
             database.count(&format!("SELECT count(*) FROM outbox WHERE event_id = '{event}'")).await,
-            database
-                .count(&format!("SELECT count(*) FROM deliveries WHERE delivery_id = '{delivery}'"))
-                .await,
+            database.count(&format!("SELECT count(*) FROM deliveries WHERE delivery_id = '{delivery}'")).await,
             database.count(&format!("SELECT count(*) FROM attempts WHERE delivery_id = '{delivery}'")).await,
         ]
     }
@@ -87,8 +76,7 @@ fn of<'r>(reports: &'r [Value], what: &str, field: &str) -> &'r Value {
 async fn behind(worker: &Program) -> Result<BTreeMap<String, f64>, String> {
     let metrics = worker.metrics().await;
     let samples = metrics.of("connect_retention_behind_seconds");
-    let behind: BTreeMap<String, f64> =
-        samples.map(|sample| (sample.labels["what"].clone(), sample.value)).collect();
+    let behind: BTreeMap<String, f64> = samples.map(|sample| (sample.labels["what"].clone(), sample.value)).collect();
     if behind.len() == 7 { Ok(behind) } else { Err(format!("{behind:?}")) }
 }
 

@@ -60,10 +60,7 @@ async fn an_event_stays_while_it_waits_for_its_fan_out_and_until_its_last_delive
     let other = "INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at, number)
         VALUES ($1, $2, $3, $3, 'dead', now(), 1)";
     let client = database.connect().await;
-    client
-        .execute(other, &[&tenant, &id_at(old), &webhook.event])
-        .await
-        .expect("another delivery of the event");
+    client.execute(other, &[&tenant, &id_at(old), &webhook.event]).await.expect("another delivery of the event");
     let insert = "INSERT INTO outbox (tenant_id, event_id, event_type, origin, envelope, created_at)
         VALUES ($1, $2, 'lead.assigned', 'crm', '{}', $3)";
     let wait = "INSERT INTO outbox_pending (tenant_id, event_id, created_at) VALUES ($1, $2, $3)";

@@ -4,8 +4,7 @@ use super::swapped;
 use crate::auth::valid;
 use serde_json::Value;
 use tests::{
-    ApiKey, HttpClient, HttpRequest, MAX_WAIT, RECORDS, StatementRecorder, World, batch, event, eventually,
-    text,
+    ApiKey, HttpClient, HttpRequest, MAX_WAIT, RECORDS, StatementRecorder, World, batch, event, eventually, text,
 };
 
 /// Rotates the secret of a key and returns the key with its new secret.
@@ -88,10 +87,7 @@ async fn a_second_rotation_during_an_overlap_is_refused_unless_it_is_forced_and_
     for options in [&["--overlap", "24h"][..], &[]] {
         let again = [&["key", "rotate-secret", &first.prefix], options].concat();
         let refusal = world.connectctl.refusal(&again).await;
-        assert!(
-            refusal.contains(text(&until["validUntil"])) && refusal.contains("--replace-overlap"),
-            "{refusal}"
-        );
+        assert!(refusal.contains(text(&until["validUntil"])) && refusal.contains("--replace-overlap"), "{refusal}");
     }
     for key in [&first, &second] {
         until_status(&world, key, 200).await;
@@ -159,10 +155,7 @@ async fn the_last_use_of_each_secret_is_listed() {
     let key = listed(&world).await;
     let [current, old] = &key["secrets"].as_array().expect("secrets")[..] else { panic!("{key}") };
     assert_eq!((&current["current"], &current["lastUsedAt"]), (&Value::from(true), &Value::Null), "{key}");
-    assert!(
-        old["current"] == false && old["validUntil"].is_string() && old["lastUsedAt"].is_string(),
-        "{key}"
-    );
+    assert!(old["current"] == false && old["validUntil"].is_string() && old["lastUsedAt"].is_string(), "{key}");
     assert_eq!(key["lastUsedAt"], old["lastUsedAt"], "{key}");
 
     world.add_ingest().await;
@@ -199,8 +192,7 @@ async fn many_requests_write_the_last_use_once() {
     world.set("DATABASE_URL", recorder.url());
     world.add_ingest().await;
     let requests: Vec<_> = (0..100).map(|_| request(&world.key)).collect();
-    let sent =
-        futures_util::future::join_all(requests.iter().map(|request| world.http().send(request))).await;
+    let sent = futures_util::future::join_all(requests.iter().map(|request| world.http().send(request))).await;
     assert!(sent.iter().all(|response| response.status == 200), "{sent:?}");
     world.end_ingests().await;
     let sent = recorder.take("ingest_replay").concat();

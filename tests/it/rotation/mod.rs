@@ -98,8 +98,7 @@ async fn values_that_no_key_opens_are_reported_and_do_not_hold_up_the_rotation()
 async fn the_gauge_shows_the_values_of_each_key() {
     let mut world = World::with().ingests(0).workers(0).start().await;
     let total = world.database.count("SELECT sum(sealed_values)::bigint FROM sealed_value_counts()").await;
-    let [old, new] =
-        [MASTER_KEY, NEW_MASTER_KEY].map(|key| MasterKey::parse(key).expect("a key").id().to_string());
+    let [old, new] = [MASTER_KEY, NEW_MASTER_KEY].map(|key| MasterKey::parse(key).expect("a key").id().to_string());
     let gauge = async |world: &World, key_id: &str, key: &str, expected: i64| {
         let labels = [("key_id", key_id), ("key", key)];
         world.workers[0].until_sum("connect_sealed_values", &labels, expected as f64).await;
@@ -156,10 +155,7 @@ async fn a_killed_rotation_is_continued_by_another_run() {
     world.database.until_count(waits, 0).await;
     let after = counts(&swapped(&world)).await;
     let left = after["previous"].as_u64().expect("a number");
-    assert!(
-        (1..total).contains(&left) && after["current"].as_u64() == Some(total - left),
-        "{after} of {total}"
-    );
+    assert!((1..total).contains(&left) && after["current"].as_u64() == Some(total - left), "{after} of {total}");
 
     // The previous key is removed too early.
     swap(&mut world);

@@ -1,8 +1,6 @@
 //! Traces of waiting, replayed and retried deliveries, and of units of several requests.
 
-use super::{
-    SENT, TRACE, enquiry_submitted, lines, lines_with, request, request_id, trace_of, verbose, waiting,
-};
+use super::{SENT, TRACE, enquiry_submitted, lines, lines_with, request, request_id, trace_of, verbose, waiting};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -27,8 +25,7 @@ async fn a_waiting_or_replayed_delivery_keeps_its_trace() {
     receiver.wait_for(1).await;
     lines(&world.dispatchers[0], "webhook attempts used up; dead-lettering the delivery").await;
     let dead = eventually("the delivery is dead", MAX_WAIT, async || {
-        let listed =
-            world.connectctl.list(&["delivery", "list", "--tenant", "acme", "--state", "dead"]).await;
+        let listed = world.connectctl.list(&["delivery", "list", "--tenant", "acme", "--state", "dead"]).await;
         listed.first().map(|delivery| text(&delivery["id"]).to_owned()).ok_or_else(|| "it isn't".to_owned())
     })
     .await;
@@ -63,8 +60,7 @@ async fn each_attempt_has_its_own_span_in_the_trace_of_its_event_or_in_a_new_one
         // Warnings are limited to one a second.
         warnings += usize::from(dead["level"] == "WARN");
         let (span, trace) = (&dead["span"], text(&dead["span"]["trace_id"]).to_owned());
-        let of_delivery =
-            received.iter().filter(|one| span["delivery_id"] == one.header("x-connect-delivery"));
+        let of_delivery = received.iter().filter(|one| span["delivery_id"] == one.header("x-connect-delivery"));
         let headers: Vec<&str> = of_delivery.map(|one| one.header("traceparent")).collect();
         let [first, second] = headers[..] else { panic!("{headers:?}") };
         assert_eq!((trace_of(first), trace_of(second)), (trace.as_str(), trace.as_str()));

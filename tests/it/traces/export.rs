@@ -5,9 +5,7 @@ use super::{SENT, TRACE, enquiry_submitted, lines, request, request_id, verbose}
 use crate::records::{break_inserts, post_request, records_target, restore_inserts};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use tests::{
-    Authority, HttpResponse, MAX_WAIT, QueuedMessage, Receiver, World, WorldBuilder, event, eventually, text,
-};
+use tests::{Authority, HttpResponse, MAX_WAIT, QueuedMessage, Receiver, World, WorldBuilder, event, eventually, text};
 use uuid::Uuid;
 
 #[tokio::test]
@@ -45,23 +43,19 @@ async fn one_batch_is_one_trace_through_all_programs_which_export_sampled_ones_u
 
     let unsampled = SENT.replace(TRACE, &TRACE.replace('0', "1")).replace("-01", "-00");
     for traceparent in [unsampled.as_str(), SENT] {
-        let response = world
-            .http()
-            .send(&super::request(&world, enquiry_submitted()).with("traceparent", traceparent))
-            .await;
+        let response =
+            world.http().send(&super::request(&world, enquiry_submitted()).with("traceparent", traceparent)).await;
         assert_eq!(response.status, 200, "{response:?}");
     }
     // Each program exports what is left when it ends.
     for program in world.ingests.iter_mut().chain(&mut world.workers) {
         assert!(program.terminate().await.success());
     }
-    let spans: Vec<Span> =
-        collector.spans().into_iter().filter(|span| span.service != "connect-dispatcher").collect();
+    let spans: Vec<Span> = collector.spans().into_iter().filter(|span| span.service != "connect-dispatcher").collect();
     let of_caller = |span: &&Span| span.field("traceId") == TRACE;
     let names: BTreeSet<&str> = spans.iter().filter(of_caller).map(|span| span.field("name")).collect();
     assert_eq!(names, BTreeSet::from(["batch", "request"]), "{spans:?}");
-    let continued =
-        spans.iter().filter(of_caller).any(|span| span.field("parentSpanId") == "b7ad6b7169203331");
+    let continued = spans.iter().filter(of_caller).any(|span| span.field("parentSpanId") == "b7ad6b7169203331");
     assert!(continued && spans.len() == 4, "{spans:?}");
 }
 
@@ -95,8 +89,7 @@ async fn an_unreachable_collector_affects_neither_requests_nor_the_shutdown() {
 async fn spans_rejected_by_a_collector_are_counted_and_logged_once() {
     let collector = Receiver::http();
     collector.respond_to_all(tests::Behavior::status(503));
-    let world =
-        World::with().workers(0).set("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.url("/otlp/")).start().await;
+    let world = World::with().workers(0).set("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.url("/otlp/")).start().await;
     for exports in 1..=2 {
         world.http().get("/nothing").await.expect("a response");
         collector.wait_for_at("/otlp/v1/traces", exports).await;
@@ -195,8 +188,7 @@ async fn open_lead(world: &World) -> HttpResponse {
 
 /// Publishes an advisor action without a reply queue, and returns its id.
 pub(super) async fn act(world: &World, lead: &Value) -> String {
-    let action =
-        json!({"action": "stage", "tenant": "acme", "lead": lead, "stage": "lost", "reason": "too dear"});
+    let action = json!({"action": "stage", "tenant": "acme", "lead": lead, "stage": "lost", "reason": "too dear"});
     let id = Uuid::now_v7().to_string();
     let message = QueuedMessage::new(action.to_string().as_bytes()).with_header("traceparent", SENT);
     world.queues.publish_message("crm", &message.with_id(&id)).await;
@@ -230,11 +222,8 @@ async fn internal_errors_export_failed_spans_and_successes_and_refusals_do_not()
     assert_eq!(batch.json()["results"][0]["error"], "contact_not_found", "{batch:?}");
     let write = open_lead(&world).await;
     assert_eq!(write.status, 201, "{write:?}");
-    let nobody = world.key.records(
-        "PATCH",
-        &records_target(&format!("/leads/{}", Uuid::now_v7())),
-        "{\"title\":\"x\"}",
-    );
+    let nobody =
+        world.key.records("PATCH", &records_target(&format!("/leads/{}", Uuid::now_v7())), "{\"title\":\"x\"}");
     let refused = world.http().send(&nobody).await;
     refused.assert_error(404, "not_found");
     let action = act(&world, &write.json()["data"]["id"]).await;
@@ -274,8 +263,7 @@ async fn an_action_interrupted_by_shutdown_exports_a_failed_span() {
 #[tokio::test]
 async fn an_expired_write_exports_a_failed_span() {
     let collector = Collector::start();
-    let mut world =
-        collector.attach_to(World::with()).workers(0).set("CONNECT_REPLY_TIMEOUT", "300ms").start().await;
+    let mut world = collector.attach_to(World::with()).workers(0).set("CONNECT_REPLY_TIMEOUT", "300ms").start().await;
     let write = open_lead(&world).await;
     write.assert_error(503, "processing_timeout");
     world.add_worker().await;

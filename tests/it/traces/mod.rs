@@ -9,8 +9,7 @@ use serde_json::{Value, json};
 use std::collections::HashSet;
 use tests::raw::exchange;
 use tests::{
-    Event, HttpRequest, MAX_WAIT, Program, QueuedMessage, Receiver, World, WorldBuilder, batch, event,
-    eventually, text,
+    Event, HttpRequest, MAX_WAIT, Program, QueuedMessage, Receiver, World, WorldBuilder, batch, event, eventually, text,
 };
 use uuid::Uuid;
 
@@ -50,8 +49,7 @@ fn trace_of(traceparent: &str) -> &str {
 /// All log lines of a program, once one has `message`.
 async fn lines(program: &Program, message: &str) -> Vec<Value> {
     eventually(&format!("a line says {message:?}"), MAX_WAIT, async || {
-        let lines: Vec<Value> =
-            program.logs().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        let lines: Vec<Value> = program.logs().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
         let says = lines.iter().any(|line| line["message"] == message);
         if says { Ok(lines) } else { Err(program.logs()) }
     })
@@ -141,8 +139,7 @@ async fn every_response_has_a_request_id() {
 async fn the_request_id_is_the_stored_one_and_not_the_callers() {
     let world = World::shared().await;
     let own = Uuid::now_v7();
-    let response =
-        world.http().send(&request(&world, enquiry_submitted()).with("x-request-id", own.to_string())).await;
+    let response = world.http().send(&request(&world, enquiry_submitted()).with("x-request-id", own.to_string())).await;
     assert_eq!(response.status, 200, "{response:?}");
     let id = request_id(&response);
     assert_ne!(id, own);

@@ -56,7 +56,8 @@ async fn damaged_rows_are_dead_lettered_or_wait_and_delay_nothing_else() {
     database.execute(resume).await;
 
     let expected: Vec<&str> = DAMAGE.iter().flat_map(|(_, became)| became).copied().chain(SENT).collect();
-    let became = "SELECT state || coalesce(': ' || CASE WHEN length(last_error) > 99 THEN 'long' ELSE last_error END, '')
+    let became =
+        "SELECT state || coalesce(': ' || CASE WHEN length(last_error) > 99 THEN 'long' ELSE last_error END, '')
             AS became FROM deliveries ORDER BY subscription_id, number";
     eventually("all are dead-lettered, sent, or wait", MAX_WAIT, async || {
         let rows = database.rows(became, &[]).await;

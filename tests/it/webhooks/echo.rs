@@ -47,8 +47,7 @@ impl Systems {
 
     async fn patch(&self, key: &ApiKey, lead: &Value, body: Value) {
         let target = format!("{RECORDS}/leads/{}", text(&lead["leadId"]));
-        let response =
-            self.outbound.world.http().send(&key.records("PATCH", &target, body.to_string())).await;
+        let response = self.outbound.world.http().send(&key.records("PATCH", &target, body.to_string())).await;
         assert_eq!(response.status, 200, "{response:?}");
     }
 
@@ -116,14 +115,9 @@ async fn a_subscriber_receives_only_its_event_types() {
     let booking = |reference: &str| event("booking.completed").payload(json!({"bookingRef": reference}));
     systems.send(&systems.partner, "elsewhere", booking("BR-1")).await;
     let expected = [
-        "/all booking.confirmed elsewhere",
-        "/all lead.assigned crm",
-        "/all lead.stage_changed elsewhere",
-        "/bookings booking.confirmed elsewhere",
-        "/partner lead.assigned crm",
-        "/site booking.confirmed elsewhere",
-        "/site lead.assigned crm",
-        "/site lead.stage_changed elsewhere",
+        "/all booking.confirmed elsewhere", "/all lead.assigned crm", "/all lead.stage_changed elsewhere",
+        "/bookings booking.confirmed elsewhere", "/partner lead.assigned crm", "/site booking.confirmed elsewhere",
+        "/site lead.assigned crm", "/site lead.stage_changed elsewhere",
     ];
     assert_eq!(systems.take_deliveries().await, expected);
     // The echo rule applies beside the type filter.
@@ -160,8 +154,7 @@ async fn events_reach_only_subscribers_of_their_tenant() {
     systems.send(&zeta, "site", event("enquiry.submitted").tenant("zeta")).await;
     systems.send(&zeta, "site", event("booking.started").tenant("zeta")).await;
     let came = systems.outbound.take_received().await;
-    let heard: Vec<_> =
-        came.iter().map(|webhook| (webhook.path(), webhook.header("x-connect-event"))).collect();
+    let heard: Vec<_> = came.iter().map(|webhook| (webhook.path(), webhook.header("x-connect-event"))).collect();
     assert_eq!(heard, [("/zeta", "lead.assigned"), ("/zeta", "lead.stage_changed")]);
     for webhook in &came {
         let expected = (zeta.tenant.as_str(), &json!(zeta.tenant));

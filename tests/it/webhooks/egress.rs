@@ -25,10 +25,7 @@ async fn a_non_public_address_is_refused_at_each_attempt_and_never_connected_to(
         (outbound.receiver.url("/address"), "url loopback".to_owned()),
         (format!("https://[::ffff:127.0.0.1]:{port}/mapped"), "url loopback".to_owned()),
         (outbound.receiver.url_by_name("/name"), "the host is not public".to_owned()),
-        (
-            "https://1.1.1.1:22/".to_owned(),
-            "url must have a port that CONNECT_WEBHOOK_PORTS lists".to_owned(),
-        ),
+        ("https://1.1.1.1:22/".to_owned(), "url must have a port that CONNECT_WEBHOOK_PORTS lists".to_owned()),
         (plain.url("/plain"), "url must begin with https://".to_owned()),
         (plain.url_by_name("/plain-name"), "url must begin with https://".to_owned()),
     ];
@@ -73,8 +70,7 @@ async fn proxy_environment_variables_are_ignored() {
 
 #[tokio::test]
 async fn receivers_of_an_unknown_authority_require_the_extra_roots() {
-    let mut outbound =
-        OutboundWorld::without_dispatcher(World::with().set("CONNECT_WEBHOOK_ATTEMPTS", "1")).await;
+    let mut outbound = OutboundWorld::without_dispatcher(World::with().set("CONNECT_WEBHOOK_ATTEMPTS", "1")).await;
     outbound.subscribe("/hooks", &[]).await;
     let file = outbound.authority.file().to_str().expect("a path in Unicode").to_owned();
     outbound.world.set("CONNECT_WEBHOOK_CA_FILE", "");

@@ -66,13 +66,11 @@ async fn killed_dispatchers_keep_failed_and_paused_deliveries() {
         outbound.until_deliveries_within(OUTAGE, state, events).await;
     }
     // Each dead delivery has a dead letter, and no other has.
-    let dead =
-        world.database.rows("SELECT delivery_id::text AS id FROM deliveries WHERE state = 'dead'", &[]).await;
+    let dead = world.database.rows("SELECT delivery_id::text AS id FROM deliveries WHERE state = 'dead'", &[]).await;
     let dead: HashSet<String> = dead.iter().map(|delivery| text(&delivery["id"]).to_owned()).collect();
     eventually("the dead letters are those of the dead deliveries", OUTAGE, async || {
         let letters = world.connectctl.list(&["queue", "show", "webhooks", "--dead"]).await;
-        let letters: HashSet<String> =
-            letters.iter().map(|letter| text(&letter["deliveryId"]).to_owned()).collect();
+        let letters: HashSet<String> = letters.iter().map(|letter| text(&letter["deliveryId"]).to_owned()).collect();
         if letters == dead { Ok(()) } else { Err(format!("{} of {}", letters.len(), dead.len())) }
     })
     .await;
@@ -83,8 +81,7 @@ async fn killed_dispatchers_keep_failed_and_paused_deliveries() {
     outbound.until_deliveries_within(OUTAGE, "delivered", 3 * events).await;
     for path in ["/one", "/two", "/waits"] {
         let received = receiver.received_at(path);
-        let ids: HashSet<String> =
-            received.iter().map(|webhook| text(&webhook.json()["eventId"]).to_owned()).collect();
+        let ids: HashSet<String> = received.iter().map(|webhook| text(&webhook.json()["eventId"]).to_owned()).collect();
         assert_eq!(ids.len() as i64, events, "{path}");
     }
     let dead: Vec<String> = dead.into_iter().collect();

@@ -5,8 +5,8 @@ use futures_util::future::join;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use tests::{
-    ApiKey, Authority, Behavior, CommandOutput, HttpClient, HttpResponse, RECORDS, Receiver, World,
-    WorldBuilder, text, until,
+    ApiKey, Authority, Behavior, CommandOutput, HttpClient, HttpResponse, RECORDS, Receiver, World, WorldBuilder, text,
+    until,
 };
 
 impl OutboundWorld {
@@ -233,10 +233,7 @@ async fn the_small_receiver_follows_a_feed() {
     let lines: Vec<&str> = ran.output.lines().collect();
     assert_eq!(lines.len(), 2, "{ran:?}");
     for (number, line) in lines.iter().enumerate() {
-        assert!(
-            line.starts_with(&format!("{} ", number + 1)) && line.contains(" lead.assigned, delivery "),
-            "{line}"
-        );
+        assert!(line.starts_with(&format!("{} ", number + 1)) && line.contains(" lead.assigned, delivery "), "{line}");
     }
     assert!(ran.code == Some(1) && ran.errors.contains("401"), "{ran:?}");
 
@@ -244,8 +241,5 @@ async fn the_small_receiver_follows_a_feed() {
     assert_eq!((ran.code, ran.output.lines().count(), ran.errors.as_str()), (Some(0), 1, ""), "{ran:?}");
     assert!(ran.output.starts_with("2 {"), "{ran:?}");
     let ran = CommandOutput::example("read-feed.py", &["x"], &settings[..3], b"").await;
-    assert!(
-        ran.code == Some(2) && ran.errors.ends_with("missing or wrong: AFTER CONNECT_SECRET\n"),
-        "{ran:?}"
-    );
+    assert!(ran.code == Some(2) && ran.errors.ends_with("missing or wrong: AFTER CONNECT_SECRET\n"), "{ran:?}");
 }

@@ -61,9 +61,7 @@ async fn a_killed_dispatcher_repeats_only_unrecorded_deliveries() {
         assert_eq!(outbound.receiver.received_at(path).len(), 1, "{path}");
     }
     for path in receiver_holds {
-        let [first, second] = &outbound.receiver.received_at(path)[..] else {
-            panic!("two requests of {path}")
-        };
+        let [first, second] = &outbound.receiver.received_at(path)[..] else { panic!("two requests of {path}") };
         assert_eq!(first.header("x-connect-delivery"), second.header("x-connect-delivery"));
         assert_eq!(first.body, second.body);
     }
@@ -110,8 +108,7 @@ async fn without_a_broker_deliveries_retries_replays_and_tests_go_on_and_notices
 
 #[tokio::test]
 async fn a_drain_records_attempts_under_way_and_leaves_the_rest_to_the_next() {
-    let settings =
-        World::with().set("CONNECT_SHUTDOWN_TIMEOUT", "600s").set("CONNECT_WEBHOOK_TIMEOUT", TIMEOUT);
+    let settings = World::with().set("CONNECT_SHUTDOWN_TIMEOUT", "600s").set("CONNECT_WEBHOOK_TIMEOUT", TIMEOUT);
     let mut outbound = OutboundWorld::start_with(settings).await;
     outbound.subscribe("/hooks", &[]).await;
     outbound.receiver.hold();

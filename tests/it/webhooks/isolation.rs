@@ -53,8 +53,7 @@ impl OutboundWorld {
         let ids: Vec<Uuid> = (0..count).map(|_| Uuid::now_v7()).collect();
         let sealed = |(n, id): (usize, &Uuid)| seal(&url(n), &subscription_url_binding(tenant, *id));
         let urls: Vec<_> = ids.iter().enumerate().map(sealed).collect();
-        let secrets: Vec<_> =
-            ids.iter().map(|id| seal("whsec_x", &subscription_binding(tenant, *id))).collect();
+        let secrets: Vec<_> = ids.iter().map(|id| seal("whsec_x", &subscription_binding(tenant, *id))).collect();
         let insert = "INSERT INTO subscriptions
                 (tenant_id, subscription_id, display_url, url_sealed, secret_sealed, created_at)
             SELECT $1, id, 'https://localhost', url, secret, now()
@@ -87,8 +86,7 @@ async fn an_unresponsive_receiver_with_thousands_of_deliveries_delays_no_other()
 
 #[tokio::test]
 async fn many_unresponsive_receivers_leave_capacity_for_a_responsive_one() {
-    let world =
-        World::with().set("CONNECT_WEBHOOK_TIMEOUT", TIMEOUT).set("CONNECT_WEBHOOK_CONCURRENCY", "16");
+    let world = World::with().set("CONNECT_WEBHOOK_TIMEOUT", TIMEOUT).set("CONNECT_WEBHOOK_CONCURRENCY", "16");
     let outbound = OutboundWorld::start_with(world).await;
     let receiver = &outbound.receiver;
     outbound.subscribe("/alive", &["--events", "lead.assigned"]).await;
@@ -116,8 +114,7 @@ async fn many_unresponsive_receivers_leave_capacity_for_a_responsive_one() {
 
 #[tokio::test]
 async fn thousands_of_unresponsive_receivers_with_more_added_delay_no_new_one_of_another_agency() {
-    let world =
-        World::with().set("CONNECT_WEBHOOK_TIMEOUT", TIMEOUT).set("CONNECT_WEBHOOK_CONCURRENCY", "16");
+    let world = World::with().set("CONNECT_WEBHOOK_TIMEOUT", TIMEOUT).set("CONNECT_WEBHOOK_CONCURRENCY", "16");
     let mut outbound = OutboundWorld::without_dispatcher(world).await;
     let receiver = &outbound.receiver;
     receiver.hold();
@@ -165,8 +162,7 @@ async fn thousands_of_unresponsive_receivers_with_more_added_delay_no_new_one_of
 async fn silent_name_servers_of_an_agencys_receivers_delay_no_other_agency() {
     let Ok(silent) = UdpSocket::bind("127.0.0.79:53").await else { return };
     // More attempts of an agency than look-ups at a time.
-    let world =
-        World::with().set("CONNECT_WEBHOOK_TIMEOUT", TIMEOUT).set("CONNECT_WEBHOOK_CONCURRENCY", "2048");
+    let world = World::with().set("CONNECT_WEBHOOK_TIMEOUT", TIMEOUT).set("CONNECT_WEBHOOK_CONCURRENCY", "2048");
     let outbound = OutboundWorld::without_dispatcher(world).await;
     outbound.insert_subscriptions(600, |n| format!("https://n{n}.silent.test/")).await;
     outbound.world.add_tenant("zeta").await;
@@ -198,9 +194,7 @@ async fn silent_name_servers_of_an_agencys_receivers_delay_no_other_agency() {
 
 /// The pages of the agency itself and of another one, while six receivers of the first are looked up.
 async fn receivers_that_are_being_checked_delay_no_pages(
-    console: &Program,
-    connectctl: &Connectctl,
-    silent: &UdpSocket,
+    console: &Program, connectctl: &Connectctl, silent: &UdpSocket,
 ) {
     let admin_of = async |tenant: &str| {
         Visitor::signed_in(console.http(), connectctl, &["--role", "admin", "--tenant", tenant]).await
@@ -254,8 +248,7 @@ async fn an_agency_whose_every_event_fills_a_round_delays_no_agency_of_another_s
 /// A session that has changed rows of acme and not committed, as an erasure or an operator does.
 async fn lock(outbound: &OutboundWorld, change: &str) -> Client {
     let session = outbound.world.database.connect().await;
-    let change =
-        format!("BEGIN; {change} WHERE tenant_id = (SELECT tenant_id FROM tenants WHERE slug = 'acme')");
+    let change = format!("BEGIN; {change} WHERE tenant_id = (SELECT tenant_id FROM tenants WHERE slug = 'acme')");
     session.batch_execute(&change).await.expect("a change");
     session
 }
@@ -280,8 +273,7 @@ async fn locked_events_of_one_agency_delay_no_event_of_another_one() {
 #[tokio::test]
 async fn locked_deliveries_of_one_agency_delay_no_delivery_of_another_one() {
     const COUNT: i64 = 300;
-    let world =
-        World::with().set("CONNECT_WEBHOOK_TIMEOUT", TIMEOUT).set("CONNECT_WEBHOOK_CONCURRENCY", "16");
+    let world = World::with().set("CONNECT_WEBHOOK_TIMEOUT", TIMEOUT).set("CONNECT_WEBHOOK_CONCURRENCY", "16");
     let outbound = OutboundWorld::start_with(world).await;
     let receiver = &outbound.receiver;
     outbound.world.add_tenant("zeta").await;

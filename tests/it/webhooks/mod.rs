@@ -110,12 +110,10 @@ impl OutboundWorld {
 
     async fn until_deliveries_within(&self, within: Duration, state: &str, count: i64) {
         let began = Instant::now();
-        eventually(&format!("{count} deliveries are {state}"), within, async || {
-            match self.count(state).await {
-                found if found == count => Ok(()),
-                found if began.elapsed() > within / 2 => Err(format!("{found}; {}", self.describe().await)),
-                found => Err(format!("{found}")),
-            }
+        eventually(&format!("{count} deliveries are {state}"), within, async || match self.count(state).await {
+            found if found == count => Ok(()),
+            found if began.elapsed() > within / 2 => Err(format!("{found}; {}", self.describe().await)),
+            found => Err(format!("{found}")),
         })
         .await;
     }
@@ -125,7 +123,8 @@ impl OutboundWorld {
         let query = "SELECT state, attempts, count(*), min(next_attempt_at - now())::text AS due_in
                      FROM deliveries GROUP BY state, attempts";
         let deliveries = self.world.database.rows(query, &[]).await;
-        let slots = "SELECT holder, count(*), max(leased_until - now())::text AS leased FROM dispatcher_slots GROUP BY 1";
+        let slots =
+            "SELECT holder, count(*), max(leased_until - now())::text AS leased FROM dispatcher_slots GROUP BY 1";
         let slots = self.world.database.rows(slots, &[]).await;
         format!("{deliveries:?}, {} events to fan out, slots {slots:?}", self.pending_events().await)
     }
@@ -167,8 +166,7 @@ impl OutboundWorld {
 
     /// Deliveries to a subscription, in the order of their numbers.
     async fn deliveries(&self, subscription: &Subscription) -> Vec<Value> {
-        let query =
-            "SELECT d.delivery_id::text AS id, d.event_id::text AS event, d.state, d.attempts, d.number
+        let query = "SELECT d.delivery_id::text AS id, d.event_id::text AS event, d.state, d.attempts, d.number
                      FROM deliveries d WHERE d.subscription_id::text = $1 ORDER BY d.number";
         self.world.database.rows(query, &[&subscription.id]).await
     }

@@ -215,8 +215,7 @@ impl Model for Deliveries {
                 state.dispatchers[dispatcher].attempt = Some(Attempt { subscription, number, epoch, made });
             }
             Step::Record(dispatcher) => {
-                let Attempt { subscription, number, epoch, made } =
-                    state.dispatchers[dispatcher].attempt.take()?;
+                let Attempt { subscription, number, epoch, made } = state.dispatchers[dispatcher].attempt.take()?;
                 if self.may_write(&state, dispatcher, epoch) {
                     let is_stale = epoch != state.epoch;
                     let delivery = &mut state.logs[subscription][number];
@@ -244,16 +243,11 @@ impl Model for Deliveries {
                 state.logs.iter().all(is_complete)
             }),
             Property::always("a delivery is recorded once", |_, state: &State| {
-                state
-                    .logs
-                    .iter()
-                    .flatten()
-                    .all(|delivery| delivery.attempts == u8::from(delivery.is_delivered))
+                state.logs.iter().flatten().all(|delivery| delivery.attempts == u8::from(delivery.is_delivered))
             }),
             Property::sometimes("everything is delivered", |_, state: &State| {
-                let is_delivered = |log: &Vec<Delivery>| {
-                    log.len() == EVENTS && log.iter().all(|delivery| delivery.is_delivered)
-                };
+                let is_delivered =
+                    |log: &Vec<Delivery>| log.len() == EVENTS && log.iter().all(|delivery| delivery.is_delivered);
                 state.logs.iter().all(is_delivered)
             }),
         ];

@@ -34,8 +34,7 @@ async fn a_dispatcher_is_ready_while_the_database_is_available_with_or_without_a
         eventually(&format!("postgres {postgres}"), MAX_WAIT, async || {
             let response = dispatcher.operator_get("/readyz").await.map_err(|error| format!("{error:?}"))?;
             let checks = &response.json()["checks"];
-            let expected =
-                json!({"clock": true, "master_key": postgres, "postgres": postgres, "slots": postgres});
+            let expected = json!({"clock": true, "master_key": postgres, "postgres": postgres, "slots": postgres});
             let (all, slots) = if postgres { (200, 64.0) } else { (503, 0.0) };
             let held = dispatcher.metrics().await.sum("connect_dispatcher_slots", &[("state", "held")]);
             let is_expected = (response.status, checks, held) == (all, &expected, slots);
@@ -88,8 +87,7 @@ async fn what_waits_and_its_age_are_exported() {
 
     outbound.receiver.hold();
     outbound.receiver.respond("/hooks", Behavior::status(204).held());
-    let others =
-        "DELETE FROM outbox_pending WHERE tenant_id = '00000000-0000-0000-0000-000000000000'; COMMIT";
+    let others = "DELETE FROM outbox_pending WHERE tenant_id = '00000000-0000-0000-0000-000000000000'; COMMIT";
     holder.batch_execute(others).await.expect("a commit");
     outbound.until_metric("connect_webhook_due", &[], 3.0).await;
     outbound.until_metric("connect_outbox_pending", &[], 0.0).await;

@@ -19,12 +19,10 @@ async fn a_first_attempt_and_a_retry_are_two_statements_each_and_no_message() {
     outbound.world.add_dispatcher().await;
     outbound.world.dispatchers[0].until_ready().await;
     outbound.subscribe("/hooks", &[]).await;
-    let round_trips =
-        |statements: &[&str]| statements.iter().map(|name| vec![(*name).to_owned()]).collect::<Vec<_>>();
+    let round_trips = |statements: &[&str]| statements.iter().map(|name| vec![(*name).to_owned()]).collect::<Vec<_>>();
     // Looks and rounds of the fan-out that find nothing are not counted.
     let sent = async |expected: &[Vec<String>]| {
-        let is_of_delivery =
-            |statements: &Vec<String>| statements.iter().any(|name| RETRY.contains(&name.as_str()));
+        let is_of_delivery = |statements: &Vec<String>| statements.iter().any(|name| RETRY.contains(&name.as_str()));
         let mut sent = Vec::new();
         eventually("everything is recorded", MAX_WAIT, async || {
             sent.extend(statements.take("dispatcher").into_iter().filter(is_of_delivery));

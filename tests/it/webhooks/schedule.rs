@@ -97,8 +97,7 @@ async fn assert_stays_dead(outbound: &mut OutboundWorld, sent: usize) {
 
 #[tokio::test]
 async fn retry_after_lengthens_a_wait_to_the_second_up_to_the_cap() {
-    let settings =
-        World::with().set("CONNECT_WEBHOOK_BACKOFF_BASE", "200ms").set("CONNECT_WEBHOOK_BACKOFF_CAP", "6s");
+    let settings = World::with().set("CONNECT_WEBHOOK_BACKOFF_BASE", "200ms").set("CONNECT_WEBHOOK_BACKOFF_CAP", "6s");
     let outbound = OutboundWorld::start_with(settings).await;
     let ask = |status, time: &str| Behavior::status(status).with_header("retry-after", time);
     let cases = [
@@ -172,9 +171,7 @@ async fn a_failed_attempt_is_recorded_with_its_cause_and_retried() {
         assert!(failed["error"].as_str().unwrap_or_default().starts_with(begin), "{path}: {failed}");
         assert_eq!(failed["error"].is_null(), error.is_none(), "{path}: {failed}");
         assert_eq!((&delivered["status"], &delivered["error"]), (&json!(204), &Value::Null), "{path}");
-        let [first, second] = &outbound.receiver.received_at(path)[..] else {
-            panic!("two requests of {path}")
-        };
+        let [first, second] = &outbound.receiver.received_at(path)[..] else { panic!("two requests of {path}") };
         assert_eq!(first.body, second.body);
         let counted = metrics.sum("connect_webhook_attempts_total", &[("outcome", outcome)]);
         assert_eq!(counted, 1.0, "{outcome}");

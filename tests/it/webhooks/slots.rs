@@ -20,7 +20,8 @@ impl OutboundWorld {
 
     /// Waits until the slots are shared in this way, by holder.
     async fn until_shares(&self, expected: &[i64]) {
-        let query = "SELECT count(*) FROM dispatcher_slots WHERE leased_until > now() AND holder IS NOT NULL GROUP BY holder";
+        let query =
+            "SELECT count(*) FROM dispatcher_slots WHERE leased_until > now() AND holder IS NOT NULL GROUP BY holder";
         eventually(&format!("the slots are shared {expected:?}"), TAKEN_OVER, async || {
             let rows = self.world.database.rows(query, &[]).await;
             let mut shares: Vec<i64> = rows.iter().filter_map(|row| row["count"].as_i64()).collect();
@@ -110,11 +111,7 @@ async fn an_event_that_cannot_be_fanned_out_or_read_stops_neither_other_tenants_
     for tenant in others {
         outbound.receiver.wait_for_at(&format!("/{tenant}"), 4).await;
     }
-    assert_eq!(
-        outbound.receiver.received_at(&format!("/{broken}")).len(),
-        1,
-        "its events wait for an operator"
-    );
+    assert_eq!(outbound.receiver.received_at(&format!("/{broken}")).len(), 1, "its events wait for an operator");
     let repair = "DELETE FROM outbox_pending p USING deliveries d
         WHERE p.tenant_id = d.tenant_id AND p.event_id = d.event_id; NOTIFY connect_outbox";
     database.execute(repair).await;
@@ -199,8 +196,7 @@ async fn one_of_two_dispatchers_that_was_stopped_and_comes_back_records_and_renu
         receiver.wait_for_at(&format!("/{tenant}"), 7).await;
     }
     outbound.until_deliveries("delivered", 30).await;
-    let (database, numbers) =
-        (&outbound.world.database, "SELECT subscription_id, number, event_id FROM deliveries");
+    let (database, numbers) = (&outbound.world.database, "SELECT subscription_id, number, event_id FROM deliveries");
     database.execute(&format!("CREATE TABLE seen AS {numbers}")).await;
 
     outbound.world.dispatchers[0].signal("CONT");
@@ -294,9 +290,7 @@ async fn what_cannot_be_sent_is_dead_lettered_or_waits_and_delays_nothing_else()
     outbound.until_pending(&well, 2).await;
     outbound.until_deliveries("dead", 2).await;
     // The event of one delivery of each is no longer stored.
-    database
-        .execute("DELETE FROM outbox WHERE event_id IN (SELECT event_id FROM deliveries WHERE number = 1)")
-        .await;
+    database.execute("DELETE FROM outbox WHERE event_id IN (SELECT event_id FROM deliveries WHERE number = 1)").await;
     for subscription in [&dead, &well] {
         outbound.change_subscription("resume", subscription).await;
     }

@@ -16,8 +16,7 @@ async fn with_an_attempt_under_way(outbound: &OutboundWorld) -> Subscription {
 
 #[tokio::test]
 async fn deliveries_of_a_paused_subscription_wait_until_it_is_resumed() {
-    let mut outbound =
-        OutboundWorld::start_with(World::with().set("CONNECT_WEBHOOK_BACKOFF_BASE", "500ms")).await;
+    let mut outbound = OutboundWorld::start_with(World::with().set("CONNECT_WEBHOOK_BACKOFF_BASE", "500ms")).await;
     let subscription = with_an_attempt_under_way(&outbound).await;
     outbound.change_subscription("pause", &subscription).await;
     outbound.open_lead().await;
@@ -53,16 +52,14 @@ async fn deliveries_of_a_paused_subscription_wait_until_it_is_resumed() {
 
 #[tokio::test]
 async fn deliveries_of_a_removed_subscription_are_dropped() {
-    let outbound =
-        OutboundWorld::start_with(World::with().set("CONNECT_WEBHOOK_BACKOFF_BASE", "500ms")).await;
+    let outbound = OutboundWorld::start_with(World::with().set("CONNECT_WEBHOOK_BACKOFF_BASE", "500ms")).await;
     let waiting = outbound.subscribe("/waiting", &[]).await;
     outbound.change_subscription("pause", &waiting).await;
     let failing = with_an_attempt_under_way(&outbound).await;
     outbound.until_pending(&waiting, 1).await;
     outbound.change_subscription("remove", &failing).await;
     // A command that was killed has dropped nothing itself.
-    let remove =
-        format!("UPDATE subscriptions SET removed_at = now() WHERE subscription_id = '{}'", waiting.id);
+    let remove = format!("UPDATE subscriptions SET removed_at = now() WHERE subscription_id = '{}'", waiting.id);
     outbound.world.database.execute(&remove).await;
     outbound.receiver.release();
     outbound.until_deliveries("dropped", 2).await;
@@ -102,8 +99,7 @@ async fn dead_lettered_deliveries_of_a_removed_subscription_are_dropped() {
 #[tokio::test]
 async fn an_attempt_under_way_succeeds_after_its_subscription_was_paused_or_removed() {
     let outbound = OutboundWorld::shared().await;
-    let (paused, removed) =
-        (outbound.subscribe("/paused", &[]).await, outbound.subscribe("/removed", &[]).await);
+    let (paused, removed) = (outbound.subscribe("/paused", &[]).await, outbound.subscribe("/removed", &[]).await);
     outbound.receiver.hold();
     outbound.receiver.respond_to_all(Behavior::status(200).held());
     outbound.open_lead().await;

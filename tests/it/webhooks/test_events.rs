@@ -47,9 +47,8 @@ async fn a_failed_test_is_printed_gets_one_attempt_and_needs_nobodys_attention()
     let database = &outbound.world.database;
     assert_eq!(database.count("SELECT count(*) FROM attempts WHERE response = 'why'").await, 1);
     assert_eq!(database.count("SELECT count(*) FROM deliveries WHERE needs_notice").await, 0);
-    let counted = async |column| {
-        database.count(&format!("SELECT coalesce(sum({column}), 0)::bigint FROM failure_minutes")).await
-    };
+    let counted =
+        async |column| database.count(&format!("SELECT coalesce(sum({column}), 0)::bigint FROM failure_minutes")).await;
     until_equal("the lead's delivery is counted", 1, async || counted("succeeded").await).await;
     assert_eq!(counted("failed").await, 0, "the test is not");
 }

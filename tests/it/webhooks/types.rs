@@ -117,8 +117,7 @@ impl Subscriber {
 /// Checks the envelope (specification: Event envelope); its actor is the client.
 #[track_caller]
 fn check_envelope(envelope: &Value, event_type: &str, origin: &str, client: &Value) {
-    let fields: BTreeSet<&str> =
-        envelope.as_object().expect("an object").keys().map(String::as_str).collect();
+    let fields: BTreeSet<&str> = envelope.as_object().expect("an object").keys().map(String::as_str).collect();
     let all = ["specVersion", "eventId", "eventType", "occurredAt", "tenant", "origin", "actor", "payload"];
     assert_eq!(fields, BTreeSet::from(all));
     assert_eq!((&envelope["specVersion"], &envelope["tenant"]), (&json!("1.0"), &json!(tests::slug("acme"))));

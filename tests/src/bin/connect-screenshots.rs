@@ -28,8 +28,7 @@ async fn main() {
     let directory = std::env::args().nth(1).map_or(default, PathBuf::from);
     std::fs::create_dir_all(&directory).expect("the directory for the pictures");
     let builder = World::with().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true");
-    let world =
-        builder.set("CONNECT_WEBHOOK_ATTEMPTS", "2").set("CONNECT_WEBHOOK_BACKOFF_BASE", "1s").start().await;
+    let world = builder.set("CONNECT_WEBHOOK_ATTEMPTS", "2").set("CONNECT_WEBHOOK_BACKOFF_BASE", "1s").start().await;
     let receiver = Receiver::http();
     furnish(&world, &receiver).await;
     let console = Program::console(world.settings()).await;
@@ -49,10 +48,8 @@ async fn main() {
     }
     for path in std::env::args().skip(2) {
         open(&page, &base, &path).await;
-        for (width, colors) in [1280, 800, 390]
-            .map(|width| (width, ColorScheme::Light))
-            .into_iter()
-            .chain([(1280, ColorScheme::Dark)])
+        for (width, colors) in
+            [1280, 800, 390].map(|width| (width, ColorScheme::Light)).into_iter().chain([(1280, ColorScheme::Dark)])
         {
             page.set_size(width, 1600).await;
             page.set_colors(colors).await;
@@ -97,16 +94,7 @@ async fn sign_in(world: &World, page: &Page, base: &str) {
 /// Makes what the pictures show.
 async fn furnish(world: &World, receiver: &Receiver) {
     let create = [
-        "key",
-        "create",
-        "--tenant",
-        "acme",
-        "--name",
-        "Web site",
-        "--scopes",
-        "events:ingest",
-        "--origin",
-        "web-site",
+        "key", "create", "--tenant", "acme", "--name", "Web site", "--scopes", "events:ingest", "--origin", "web-site",
     ];
     world.connectctl.json(&create).await;
     receiver.respond("/crm-sync", Behavior::status(503).with_body("maintenance until 10:00"));
@@ -131,7 +119,8 @@ async fn furnish(world: &World, receiver: &Receiver) {
 /// Waits until the programs have counted what they did, and adds the counts of the minutes before, because the charts show an
 /// hour.
 async fn add_last_hour(world: &World) {
-    let counted = "SELECT coalesce(sum(accepted + applied + delivered), 0)::bigint FROM activity_minutes WHERE slot < 64";
+    let counted =
+        "SELECT coalesce(sum(accepted + applied + delivered), 0)::bigint FROM activity_minutes WHERE slot < 64";
     let count = async || world.database.count(counted).await;
     until("the activity is counted", count, |&count| count >= 18).await;
     let add = "

@@ -43,10 +43,7 @@ async fn main() -> ExitCode {
     };
     report.totals.iter().for_each(|line| println!("{line}"));
     if report.violations.is_empty() {
-        println!(
-            "seed {seed}: {} faults, {} confirmed effects, no violation",
-            report.faults, report.confirmed
-        );
+        println!("seed {seed}: {} faults, {} confirmed effects, no violation", report.faults, report.confirmed);
         return ExitCode::SUCCESS;
     }
     eprintln!("seed {seed}: {} violations; logs are in {}", report.violations.len(), logs.display());

@@ -48,12 +48,7 @@ impl Connection {
     }
 
     /// The result of a command, or the browser's error.
-    pub(super) async fn try_call(
-        &self,
-        session: Option<&str>,
-        method: &str,
-        params: Value,
-    ) -> Result<Value, String> {
+    pub(super) async fn try_call(&self, session: Option<&str>, method: &str, params: Value) -> Result<Value, String> {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let (sender, receiver) = oneshot::channel();
         lock(&self.shared).waiting.insert(id, sender);
@@ -80,11 +75,7 @@ impl Connection {
     /// The complaints since the last call.
     pub(super) fn take_complaints(&self, session: &str) -> Vec<String> {
         let mut shared = lock(&self.shared);
-        shared
-            .sessions
-            .get_mut(session)
-            .map(|events| std::mem::take(&mut events.complaints))
-            .unwrap_or_default()
+        shared.sessions.get_mut(session).map(|events| std::mem::take(&mut events.complaints)).unwrap_or_default()
     }
 }
 

@@ -140,8 +140,7 @@ impl Page {
 
     /// Types into the field with this id, in place of what it had.
     pub async fn fill(&self, id: &str, text: &str) {
-        let select =
-            format!("const field = document.getElementById({}); field.focus(); field.select();", json!(id));
+        let select = format!("const field = document.getElementById({}); field.focus(); field.select();", json!(id));
         self.evaluate(&format!("{{ {select} }}")).await;
         self.call("Input.insertText", json!({"text": text})).await;
     }

@@ -41,7 +41,8 @@ impl BrokerCluster {
     /// Separates a node from the others, as a cut network between them does: its connections to them end, and both sides fail to open
     /// new ones, because the node believes that they have another Erlang cookie. Clients still reach all nodes.
     pub async fn separate(&self, node: usize) {
-        let separate = "[begin erlang:set_cookie(Peer, separated), erlang:disconnect_node(Peer) end || Peer <- nodes()].";
+        let separate =
+            "[begin erlang:set_cookie(Peer, separated), erlang:disconnect_node(Peer) end || Peer <- nodes()].";
         self.nodes[node].evaluate(separate).await.expect("the node responds");
     }
 

@@ -96,8 +96,7 @@ impl Broker {
 impl Server {
     /// Writes the files of the broker's certificate, of its key, and of the authority of its clients; returns their paths.
     fn write_tls_files(&self, certificate: &Certificate, clients: Option<&Authority>) -> [String; 3] {
-        let clients =
-            clients.map(|clients| fs::read_to_string(clients.file()).expect("the authority's file"));
+        let clients = clients.map(|clients| fs::read_to_string(clients.file()).expect("the authority's file"));
         let files = [
             ("server.crt", &certificate.certificate),
             ("server.key", &certificate.key),

@@ -18,8 +18,7 @@ impl SmallDisk {
         std::fs::create_dir_all(path).ok()?;
         let disk = Self { path: path.to_owned(), mib };
         let options = format!("size={mib}m,mode=755");
-        run("mount", &["-t", "tmpfs", "-o", &options, "connect-test", &path.to_string_lossy()])
-            .then_some(disk)
+        run("mount", &["-t", "tmpfs", "-o", &options, "connect-test", &path.to_string_lossy()]).then_some(disk)
     }
 
     /// Leaves only so many KiB free. The space is taken away, not used, so that it costs no memory.

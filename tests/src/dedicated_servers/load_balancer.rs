@@ -49,8 +49,7 @@ impl LoadBalancer {
         command.arg("-db").arg("-f").arg(file);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().expect("HAProxy; see ops/local/services.sh install checks");
-        let [http, operator] =
-            [http, operator].map(|address| address.parse::<SocketAddr>().expect("an address"));
+        let [http, operator] = [http, operator].map(|address| address.parse::<SocketAddr>().expect("an address"));
         let (http, operator) = (HttpClient::new(http), HttpClient::for_other_server(operator));
         let balancer = Self { child, directory, http, operator };
         balancer.until_shown("haproxy_server_status").await;

@@ -51,8 +51,7 @@ impl Pooler {
         } else {
             Command::new(program)
         };
-        let child =
-            command.arg(&settings).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let child = command.arg(&settings).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let child = child.expect("PgBouncer; see ops/local/services.sh install checks");
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let pooler = Self { child, directory, address };

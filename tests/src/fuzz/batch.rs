@@ -40,18 +40,13 @@ pub(super) fn check(random: &mut Random) -> Result<(), String> {
             }
             (Err(_), Err(_)) => {}
             (ingest, worker) => {
-                return Err(format!(
-                    "accepted by one parser only: {:?} {:?}",
-                    ingest.is_ok(),
-                    worker.is_ok()
-                ));
+                return Err(format!("accepted by one parser only: {:?} {:?}", ingest.is_ok(), worker.is_ok()));
             }
         }
     }
     let texts: Vec<&[u8]> = accepted.iter().map(|batch| batch.text.as_bytes()).collect();
     for batch in &accepted {
-        let part =
-            parse_events(batch.text.as_bytes(), TENANT).map_err(|faults| format!("as a part: {faults}"))?;
+        let part = parse_events(batch.text.as_bytes(), TENANT).map_err(|faults| format!("as a part: {faults}"))?;
         ensure(format!("{part:?}") == format!("{:?}", batch.envelopes), || {
             "a part of a bundle is parsed differently".to_owned()
         })?;

@@ -87,22 +87,13 @@ impl HttpFuzz {
             return Err(format!("applied although refused: {applied:?}"));
         }
         let query = format!("SELECT count(*) FROM event_ledger WHERE event_id NOT LIKE '{DAMAGED}%'");
-        let (applied, accepted) =
-            (self.world.database.count(&query).await, self.accepted.load(Ordering::Relaxed));
-        if applied == accepted {
-            Ok(())
-        } else {
-            Err(format!("{applied} events applied, {accepted} accepted"))
-        }
+        let (applied, accepted) = (self.world.database.count(&query).await, self.accepted.load(Ordering::Relaxed));
+        if applied == accepted { Ok(()) } else { Err(format!("{applied} events applied, {accepted} accepted")) }
     }
 
     async fn send(&self, seed: u64) -> SentStream {
         let random = &mut Random::new(seed);
-        if random.once_in(2) {
-            self.send_form(random, seed).await
-        } else {
-            self.send_damaged(random, seed).await
-        }
+        if random.once_in(2) { self.send_form(random, seed).await } else { self.send_damaged(random, seed).await }
     }
 
     /// Sends a signed batch in some form of request, and at times another one behind it, whole or in two pieces. The
@@ -124,9 +115,8 @@ impl HttpFuzz {
         let served = statuses.iter().filter(|status| **status == 200).count();
         self.accepted.fetch_add(i64::try_from(served).expect("two"), Ordering::Relaxed);
         let is_right = exchanged.is_ok() && is_expected(&expected, statuses);
-        let fault = (!is_right).then(|| {
-            format!("{exchanged:?} where {expected:?} is expected: {:?}", String::from_utf8_lossy(&stream))
-        });
+        let fault = (!is_right)
+            .then(|| format!("{exchanged:?} where {expected:?} is expected: {:?}", String::from_utf8_lossy(&stream)));
         let is_refused = matches!(first.expected, Expected::Refused | Expected::Closed);
         let refused = is_refused.then(|| format!("form-{seed}"));
         SentStream { refused, fault }

@@ -96,8 +96,7 @@ pub(super) fn check_others(random: &mut Random) -> Result<(), String> {
 }
 
 fn check_survives_round_trip<M: Serialize + DeserializeOwned + PartialEq + Debug>(
-    random: &mut Random,
-    meta: &M,
+    random: &mut Random, meta: &M,
 ) -> Result<(), String> {
     let read_again = |meta: &M| {
         let header = serde_json::to_string(meta).map_err(|error| error.to_string())?;
@@ -118,8 +117,7 @@ fn write_meta(random: &mut Random) -> WriteMeta {
         WriteTarget::Lead(LeadId(id(random))),
         WriteTarget::Trip(LeadId(id(random))),
     ];
-    let conditions =
-        [None, Some(IfMatch::Any), Some(IfMatch::OneOf(vec!["\"a\"".to_owned(), String::new()]))];
+    let conditions = [None, Some(IfMatch::Any), Some(IfMatch::OneOf(vec!["\"a\"".to_owned(), String::new()]))];
     WriteMeta {
         request_id: id(random),
         caller: caller(random),

@@ -51,9 +51,7 @@ pub(super) fn check(random: &mut Random) -> Result<(), String> {
             Signed::Body(_) => Signed::Body(&other),
             Signed::Request { method, target, .. } => Signed::Request { method, target, body: &other },
         };
-        ensure(!SentSignature { signed: other, ..sent }.verifies(&header), || {
-            "another body verifies".to_owned()
-        })?;
+        ensure(!SentSignature { signed: other, ..sent }.verifies(&header), || "another body verifies".to_owned())?;
     }
     Ok(())
 }

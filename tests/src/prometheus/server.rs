@@ -89,8 +89,7 @@ impl Prometheus {
 
     /// The `data` of a response of Prometheus' API.
     pub async fn api(&self, path: &str, query: &[(&str, &str)]) -> Value {
-        let query: Vec<String> =
-            query.iter().map(|(name, value)| format!("{name}={}", escape(value))).collect();
+        let query: Vec<String> = query.iter().map(|(name, value)| format!("{name}={}", escape(value))).collect();
         let request = HttpRequest::new("GET", &format!("/api/v1/{path}?{}", query.join("&")), "");
         let response = self.http.send(&request).await.json();
         assert_eq!(response["status"], "success", "{path} {query:?}: {response}");
@@ -172,8 +171,7 @@ fn number(text: &Value) -> f64 {
 }
 
 fn is(alert: &Value, name: &str, labels: &[(&str, &str)]) -> bool {
-    alert["labels"]["alertname"] == name
-        && labels.iter().all(|(label, value)| alert["labels"][*label] == *value)
+    alert["labels"]["alertname"] == name && labels.iter().all(|(label, value)| alert["labels"][*label] == *value)
 }
 
 /// Writes the project's rules with divided durations, and the project's jobs with targets from files.

@@ -158,9 +158,8 @@ impl Receiver {
 
     /// Waits until `count` requests of a path have come, and returns them.
     pub async fn wait_for_at(&self, path: &str, count: usize) -> Vec<ReceivedRequest> {
-        let has_come = || {
-            self.with_received(|all| all.iter().filter(|one| one.path() == path).take(count).count() == count)
-        };
+        let has_come =
+            || self.with_received(|all| all.iter().filter(|one| one.path() == path).take(count).count() == count);
         self.until(&format!("{count} requests of {path}"), has_come).await;
         self.received_at(path)
     }

@@ -91,10 +91,7 @@ impl State {
 }
 
 pub(super) async fn accept(
-    listener: TcpListener,
-    tls: Option<TlsAcceptor>,
-    shared: Arc<SharedState>,
-    mut ended: watch::Receiver<()>,
+    listener: TcpListener, tls: Option<TlsAcceptor>, shared: Arc<SharedState>, mut ended: watch::Receiver<()>,
 ) {
     loop {
         tokio::select! {
@@ -140,8 +137,7 @@ async fn serve(mut socket: impl Socket, connection: usize, shared: &SharedState)
         }
         shared.change(|state| state.idle -= 1);
         let Some((head, body)) = wire::request(&mut socket, &mut read).await else { return };
-        let request =
-            ReceivedRequest { head, body, at: Instant::now(), clock: SystemTime::now(), connection };
+        let request = ReceivedRequest { head, body, at: Instant::now(), clock: SystemTime::now(), connection };
         let mut behavior = shared.change(|state| state.take(request));
         while let Behavior::Held(then) = behavior {
             if !is_released(&mut socket, shared).await {

@@ -57,8 +57,7 @@ async fn live(caller: &Caller<'_>, session: &mut Option<Session>, operation: u64
     let lead = &opened["leadId"];
     act("stage", json!({"lead": lead, "stage": "follow_up"})).await?;
     if random.once_in(2) {
-        let booking =
-            json!({"lead": lead, "bookingRef": format!("A-{name}"), "amount": 10, "currency": "INR"});
+        let booking = json!({"lead": lead, "bookingRef": format!("A-{name}"), "amount": 10, "currency": "INR"});
         caller.run.oracle().note_write(tenant, WriteKind::Booking, &format!("A-{name}"), None);
         act("booking-confirm", booking).await?;
         caller.run.oracle().note_write(tenant, WriteKind::Booking, &format!("A-{name}"), Some(""));
@@ -71,11 +70,7 @@ async fn live(caller: &Caller<'_>, session: &mut Option<Session>, operation: u64
 
 /// Publishes an action, again and again under the same id, until there is a reply.
 async fn perform(
-    caller: &Caller<'_>,
-    session: &mut Option<Session>,
-    tenant: usize,
-    id: &str,
-    body: &Value,
+    caller: &Caller<'_>, session: &mut Option<Session>, tenant: usize, id: &str, body: &Value,
 ) -> Option<Value> {
     caller.run.oracle().note_write(tenant, WriteKind::Action, id, None);
     loop {
@@ -104,12 +99,7 @@ async fn perform(
     }
 }
 
-async fn call(
-    caller: &Caller<'_>,
-    session: &mut Option<Session>,
-    id: &str,
-    body: &Value,
-) -> lapin::Result<Value> {
+async fn call(caller: &Caller<'_>, session: &mut Option<Session>, id: &str, body: &Value) -> lapin::Result<Value> {
     if session.is_none() {
         *session = Some(open(caller.stack.queues.url()).await?);
     }

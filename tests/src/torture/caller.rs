@@ -43,10 +43,7 @@ impl<'r> Caller<'r> {
     /// Sends a request to any ingest, signed again for each try, until it gets another status than 503. `None` if it was not
     /// confirmed: it may have had an effect.
     pub(super) async fn send(
-        &mut self,
-        random: &mut Random,
-        retries: Retries,
-        request: impl Fn() -> HttpRequest,
+        &mut self, random: &mut Random, retries: Retries, request: impl Fn() -> HttpRequest,
     ) -> Option<HttpResponse> {
         loop {
             let ingests = self.stack.ingests();

@@ -18,13 +18,8 @@ const LARGE_GROUPS: usize = 40;
 const GROUP_EVENTS: usize = 3;
 /// Event types that need no further data.
 const PLAIN: [&str; 7] = [
-    "contact.identified",
-    "contact.identified",
-    "trip.planning_started",
-    "trip.draft_updated",
-    "quote.requested",
-    "booking.started",
-    "booking.abandoned",
+    "contact.identified", "contact.identified", "trip.planning_started", "trip.draft_updated", "quote.requested",
+    "booking.started", "booking.abandoned",
 ];
 
 /// An event with what must be known of it afterwards.
@@ -52,8 +47,7 @@ async fn send_batch(caller: &mut Caller<'_>, operation: u64) {
     let key = &caller.stack.keys[tenant];
     let prefix = format!("{}-{}-{operation}", caller.run.seed, caller.number);
     let planned = plan(random, &prefix, operation);
-    let events: Vec<Event> =
-        planned.iter().map(|planned| planned.event.clone().tenant(&key.tenant)).collect();
+    let events: Vec<Event> = planned.iter().map(|planned| planned.event.clone().tenant(&key.tenant)).collect();
     let body = batch(&events);
     note_sent(caller, tenant, &planned);
     let retries = if random.once_in(10) { Retries::Never } else { Retries::UntilConfirmed };
@@ -94,8 +88,7 @@ fn plan(random: &mut Random, prefix: &str, operation: u64) -> Vec<Planned> {
             }
             4 => {
                 let booking = format!("B-{prefix}-{group}");
-                let confirmed =
-                    json!({"bookingRef": booking, "amount": 900, "currency": "INR", "creditUsed": 300});
+                let confirmed = json!({"bookingRef": booking, "amount": 900, "currency": "INR", "creditUsed": 300});
                 let applied = json!({"bookingRef": booking, "requestedRupees": 300, "appliedRupees": 200});
                 add("enquiry.submitted", json!({}), None, None);
                 add("booking.completed", confirmed, Some(booking.clone()), None);
@@ -144,11 +137,7 @@ fn note_results(caller: &Caller<'_>, tenant: usize, planned: &[Planned], body: &
     let results = body["results"].as_array().cloned().unwrap_or_default();
     let mut oracle = caller.run.oracle();
     if results.len() != planned.len() {
-        return oracle.add_violation(format!(
-            "{} results of {} events: {body}",
-            results.len(),
-            planned.len()
-        ));
+        return oracle.add_violation(format!("{} results of {} events: {body}", results.len(), planned.len()));
     }
     for (planned, result) in planned.iter().zip(&results) {
         oracle.note_result(planned.email.as_deref(), result);

@@ -265,10 +265,7 @@ impl Run {
             known.sort_unstable();
             let median = known.get(known.len() / 2).copied().unwrap_or_default();
             let longest = known.last().copied().unwrap_or_default();
-            format!(
-                "{kind}: {} times; recovered in {median} ms (median), {longest} ms (longest)",
-                times.len()
-            )
+            format!("{kind}: {} times; recovered in {median} ms (median), {longest} ms (longest)", times.len())
         };
         faults.iter().map(line).collect()
     }

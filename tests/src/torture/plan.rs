@@ -6,12 +6,7 @@ use std::time::Duration;
 
 /// The programs of a run: two copies of each kind, because no copy may be special.
 pub(super) const PROGRAMS: [&str; 6] = [
-    "connect-ingest",
-    "connect-ingest",
-    "connect-worker",
-    "connect-worker",
-    "connect-dispatcher",
-    "connect-dispatcher",
+    "connect-ingest", "connect-ingest", "connect-worker", "connect-worker", "connect-dispatcher", "connect-dispatcher",
 ];
 
 /// Milliseconds between two faults of one lane, from and to.
@@ -84,8 +79,7 @@ impl Plan {
         let stopped = PROGRAMS.len() - 1 - chosen.below(2);
         // For longer than a lease, so that its slots move under load, and move back. Then the other copy gives up its own.
         let stopped_for = between(chosen, if length < LONG_RUN { LONG } else { MINUTE });
-        let programs =
-            [(FaultKind::PauseProgram(stopped), stopped_for), (FaultKind::RestartProgram(stopped ^ 1), 0)];
+        let programs = [(FaultKind::PauseProgram(stopped), stopped_for), (FaultKind::RestartProgram(stopped ^ 1), 0)];
         let servers = [(FaultKind::AbsentBroker, between(chosen, LONG))];
         let lanes = [
             lane(&mut stream(1), length, &programs, program_fault),
@@ -103,10 +97,7 @@ impl Plan {
 
 /// Faults until the load ends, not counting the time that restarts take: the `first` ones, then random ones.
 fn lane(
-    random: &mut Random,
-    length: Duration,
-    first: &[(FaultKind, u64)],
-    fault: fn(&mut Random) -> (FaultKind, u64),
+    random: &mut Random, length: Duration, first: &[(FaultKind, u64)], fault: fn(&mut Random) -> (FaultKind, u64),
 ) -> Vec<Fault> {
     let (mut faults, mut at) = (Vec::new(), Duration::ZERO);
     loop {

@@ -14,8 +14,7 @@ const AT_REST_WITHIN: Duration = Duration::from_secs(180);
 const SENT_WITHIN: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(500);
 /// The queues that must be empty in the end.
-const QUEUES: [&str; 7] =
-    ["events", "records", "crm", "events.dead", "records.dead", "crm.dead", DEAD_WEBHOOKS];
+const QUEUES: [&str; 7] = ["events", "records", "crm", "events.dead", "records.dead", "crm.dead", DEAD_WEBHOOKS];
 const DEAD_WEBHOOKS: &str = "webhooks.dead";
 /// Advisor actions that wait and events that are not fanned out, deliveries that wait, dead-lettered deliveries.
 const WAITING: &str = "SELECT (SELECT count(*) FROM advisor_actions) + (SELECT count(*) FROM outbox_pending),
@@ -102,7 +101,6 @@ const WRONG_NUMBERS: &str = "
 pub(super) async fn check_numbers(stack: &Stack, run: &Run) {
     for row in stack.connect().await.query(WRONG_NUMBERS, &[]).await.expect("the numbers") {
         let subscription: String = row.get(0);
-        run.oracle()
-            .add_violation(format!("the deliveries of {subscription} are not numbered without holes"));
+        run.oracle().add_violation(format!("the deliveries of {subscription} are not numbered without holes"));
     }
 }

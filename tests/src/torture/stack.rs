@@ -77,10 +77,8 @@ impl Stack {
     /// Starts everything. Logs of the programs are appended to files in `logs`.
     pub(super) async fn start(logs: &Path) -> Self {
         std::fs::create_dir_all(logs).expect("a directory for logs");
-        let (postgres, broker) = tokio::join!(
-            Postgres::start_on_small_disk(DISKS_MIB.0),
-            Broker::start_on_small_disk(DISKS_MIB.1)
-        );
+        let (postgres, broker) =
+            tokio::join!(Postgres::start_on_small_disk(DISKS_MIB.0), Broker::start_on_small_disk(DISKS_MIB.1));
         // The log of Postgres must fit its file system.
         postgres.configure("SET max_wal_size = '400MB'").await;
         let database = TestDatabase::on(postgres.url()).await;
@@ -96,8 +94,7 @@ impl Stack {
         let slots = PROGRAMS.iter().enumerate().map(|(number, name)| {
             let proxies = [&postgres, &standby].map(|server| Proxy::to(&address(server.url(), 5432)));
             let broker_proxy = Proxy::to(&address(broker.url(), 5672));
-            let database_url =
-                on_both(database.url(), &proxies.each_ref().map(|proxy| proxy.address().to_string()));
+            let database_url = on_both(database.url(), &proxies.each_ref().map(|proxy| proxy.address().to_string()));
             Slot {
                 program: AsyncMutex::default(),
                 settings: settings(&database_url, &with_address(&amqp_url, broker_proxy.address())),
@@ -115,15 +112,9 @@ impl Stack {
         let add = ["member", "add", "--tenant", "zeta", "--email", "zoe@zeta.test", "--name", "Zoe"];
         connectctl.json(&add).await;
         keys.push(create_key(&connectctl, "zeta", ALL_SCOPES).await);
-        let (ingests, ended, is_promoted, postgres, database) = (
-            Mutex::default(),
-            Mutex::default(),
-            AtomicBool::default(),
-            [postgres, standby],
-            RwLock::new(database),
-        );
-        let stack =
-            Self { slots, queues, database, connectctl, keys, postgres, is_promoted, broker, ingests, ended };
+        let (ingests, ended, is_promoted, postgres, database) =
+            (Mutex::default(), Mutex::default(), AtomicBool::default(), [postgres, standby], RwLock::new(database));
+        let stack = Self { slots, queues, database, connectctl, keys, postgres, is_promoted, broker, ingests, ended };
         join_all((0..PROGRAMS.len()).map(|slot| stack.start_program(slot))).await;
         stack.until_ready().await;
         stack

@@ -116,16 +116,31 @@ const PREPARE: &str = "
 
 /// How to find what writes have left: the tenant's slug, the name and the id of each.
 const WRITTEN: [(WriteKind, &str); 6] = [
-    (WriteKind::Client, "SELECT slug, email, client_id::text FROM clients JOIN tenants USING (tenant_id)
-                         WHERE email LIKE '%@records.example'"),
-    (WriteKind::ClientName, "SELECT slug, c.name, '' FROM clients c JOIN tenants USING (tenant_id)
-                             WHERE c.name LIKE 'After %'"),
-    (WriteKind::Lead, "SELECT slug, external_id, lead_id::text FROM leads JOIN tenants USING (tenant_id)
-                       WHERE external_id IS NOT NULL"),
-    (WriteKind::Message, "SELECT slug, text, '' FROM inbox_messages JOIN tenants USING (tenant_id)
-                          WHERE kind = 'message'"),
-    (WriteKind::Action, "SELECT slug, substr(event_id, length('connect-api:crm:') + 1), lead_id::text
-                         FROM event_ledger JOIN tenants USING (tenant_id) WHERE event_id LIKE 'connect-api:crm:%'"),
+    (
+        WriteKind::Client,
+        "SELECT slug, email, client_id::text FROM clients JOIN tenants USING (tenant_id)
+                         WHERE email LIKE '%@records.example'",
+    ),
+    (
+        WriteKind::ClientName,
+        "SELECT slug, c.name, '' FROM clients c JOIN tenants USING (tenant_id)
+                             WHERE c.name LIKE 'After %'",
+    ),
+    (
+        WriteKind::Lead,
+        "SELECT slug, external_id, lead_id::text FROM leads JOIN tenants USING (tenant_id)
+                       WHERE external_id IS NOT NULL",
+    ),
+    (
+        WriteKind::Message,
+        "SELECT slug, text, '' FROM inbox_messages JOIN tenants USING (tenant_id)
+                          WHERE kind = 'message'",
+    ),
+    (
+        WriteKind::Action,
+        "SELECT slug, substr(event_id, length('connect-api:crm:') + 1), lead_id::text
+                         FROM event_ledger JOIN tenants USING (tenant_id) WHERE event_id LIKE 'connect-api:crm:%'",
+    ),
     (WriteKind::Booking, "SELECT slug, booking_ref, '' FROM invoices JOIN tenants USING (tenant_id)"),
 ];
 
@@ -160,9 +175,7 @@ async fn events(client: &Client, oracle: &mut Oracle, tenants: &HashMap<&str, us
         match sent {
             Some((tenant, false, told)) if tenants.get(row.get::<_, &str>(0)) == Some(&tenant) => {
                 if told.is_some_and(|told| told != ids) {
-                    oracle.add_violation(format!(
-                        "{id} has other ids in the ledger than in its result: {ids:?}"
-                    ));
+                    oracle.add_violation(format!("{id} has other ids in the ledger than in its result: {ids:?}"));
                 }
             }
             Some(_) | None => oracle.add_violation(format!("{id} is in the ledger, and must not be")),
@@ -170,8 +183,7 @@ async fn events(client: &Client, oracle: &mut Oracle, tenants: &HashMap<&str, us
         applied.insert(id);
     }
     let confirmed = oracle.events.iter().filter(|(_, sent)| sent.ids.is_some());
-    let lost: Vec<String> =
-        confirmed.map(|(id, _)| id).filter(|id| !applied.contains(*id)).cloned().collect();
+    let lost: Vec<String> = confirmed.map(|(id, _)| id).filter(|id| !applied.contains(*id)).cloned().collect();
     for id in lost {
         oracle.add_violation(format!("{id} was confirmed and is not in the ledger"));
     }
@@ -236,23 +248,18 @@ async fn credits(client: &Client, oracle: &mut Oracle, tenants: &HashMap<&str, u
                 if balances.iter().any(|one| one.number == *paise)
                     && *at == as_of(*paise)
                     && newest.is_none_or(|newest| newest <= *paise) => {}
-            (stored, newest) => violations
-                .push(format!("the credit of {person:?} is {stored:?}; the newest confirmed is {newest:?}")),
+            (stored, newest) => {
+                violations.push(format!("the credit of {person:?} is {stored:?}; the newest confirmed is {newest:?}"))
+            }
         }
     }
     violations.into_iter().for_each(|what| oracle.add_violation(what));
 }
 
-async fn webhooks(
-    client: &Client,
-    oracle: &mut Oracle,
-    tenants: &HashMap<&str, usize>,
-    receiver: &FailingReceiver,
-) {
+async fn webhooks(client: &Client, oracle: &mut Oracle, tenants: &HashMap<&str, usize>, receiver: &FailingReceiver) {
     receiver.violations().into_iter().take(SHOWN).for_each(|what| oracle.add_violation(what));
     let (mut receipts, subscriptions) = (receiver.receipts(), receiver.subscriptions());
-    let query =
-        "SELECT slug, event_id::text, key_prefix, envelope FROM outbox JOIN tenants USING (tenant_id)";
+    let query = "SELECT slug, event_id::text, key_prefix, envelope FROM outbox JOIN tenants USING (tenant_id)";
     let (mut emitted, mut in_feed): (i64, usize) = (0, 0);
     let feed = std::mem::take(&mut oracle.feed);
     let shown: HashMap<&str, &Value> = feed.iter().map(|event| (text(&event["eventId"]), event)).collect();
@@ -273,18 +280,13 @@ async fn webhooks(
             match receipt {
                 Some(receipt) if receipt.succeeded > 0 => {}
                 receipt => {
-                    oracle.add_violation(format!(
-                        "event {event} was not delivered to {}: {receipt:?}",
-                        one.path
-                    ));
+                    oracle.add_violation(format!("event {event} was not delivered to {}: {receipt:?}", one.path));
                 }
             }
         }
     }
     for ((path, event), receipt) in receipts.into_iter().take(SHOWN) {
-        oracle.add_violation(format!(
-            "{path} received event {event}, which was not emitted to it: {receipt:?}"
-        ));
+        oracle.add_violation(format!("{path} received event {event}, which was not emitted to it: {receipt:?}"));
     }
     if (feed.len(), shown.len()) != (in_feed, in_feed) {
         oracle.add_violation(format!("the feed shows {} deliveries of {in_feed} events", feed.len()));
@@ -293,8 +295,7 @@ async fn webhooks(
     let row = client.query_one(states, &[]).await.expect("the deliveries");
     let (recorded, delivered): (i64, i64) = (row.get(0), row.get(1));
     if (recorded, delivered) != (emitted, emitted) {
-        let what =
-            format!("{emitted} deliveries were emitted, {recorded} are recorded, {delivered} as delivered");
+        let what = format!("{emitted} deliveries were emitted, {recorded} are recorded, {delivered} as delivered");
         oracle.add_violation(what);
     }
 }

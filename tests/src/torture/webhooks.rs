@@ -147,8 +147,7 @@ impl FailingReceiver {
     fn record(&self, path: &str, delivery: &str, signature: &str, body: &Bytes) -> String {
         let json: Value = serde_json::from_slice(body).unwrap_or_default();
         let event = json["eventId"].as_str().unwrap_or_default().to_owned();
-        let secret =
-            lock(&self.subscriptions).iter().find(|one| one.path == path).map(|one| one.secret.clone());
+        let secret = lock(&self.subscriptions).iter().find(|one| one.path == path).map(|one| one.secret.clone());
         let verified = secret.map(|secret| verify_webhook(secret.as_bytes(), signature, body, crate::now()));
         if !matches!(verified, Some(Ok(()))) {
             self.add_violation(format!("{path}: the signature of {delivery} is wrong: {verified:?}"));
@@ -159,9 +158,7 @@ impl FailingReceiver {
         receipt.requests += 1;
         if receipt.delivery != delivery || receipt.body != hash(body) {
             let first = receipt.delivery.clone();
-            self.add_violation(format!(
-                "{path}: requests for {event} differ: deliveries {first} and {delivery}"
-            ));
+            self.add_violation(format!("{path}: requests for {event} differ: deliveries {first} and {delivery}"));
         }
         event
     }

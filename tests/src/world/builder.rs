@@ -129,10 +129,7 @@ impl WorldBuilder {
         let proxied = proxies.as_ref().map_or_else(
             || direct.clone(),
             |Proxies { postgres, broker }| {
-                settings(
-                    &with_address(database.url(), postgres.address()),
-                    &with_address(&amqp_url, broker.address()),
-                )
+                settings(&with_address(database.url(), postgres.address()), &with_address(&amqp_url, broker.address()))
             },
         );
         let connectctl = Connectctl::with(direct);

@@ -54,8 +54,7 @@ impl World {
     /// Subscribes a receiver to all events of `acme`, and returns what the command prints. The dispatcher of the shared world does
     /// not send to [`UNREACHED_RECEIVER`].
     pub async fn subscribe(&self, url: &str) -> Value {
-        let created =
-            self.connectctl.json(&["subscription", "create", "--tenant", "acme", "--url", url]).await;
+        let created = self.connectctl.json(&["subscription", "create", "--tenant", "acme", "--url", url]).await;
         if self.shared.is_some() && url == UNREACHED_RECEIVER {
             self.database.execute("UPDATE subscriptions SET paused_at = now()").await;
         }
@@ -69,10 +68,7 @@ impl World {
 
     /// Waits until that many messages wait in a queue such as `events` or `events.dead`.
     pub async fn until_depth(&self, queue: &str, depth: u32) {
-        until_equal(&format!("{depth} messages wait in {queue}"), depth, async || {
-            self.queues.depth(queue).await
-        })
-        .await;
+        until_equal(&format!("{depth} messages wait in {queue}"), depth, async || self.queues.depth(queue).await).await;
     }
 }
 

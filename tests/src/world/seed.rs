@@ -17,7 +17,6 @@ pub(crate) async fn seed(connectctl: &Connectctl) -> ApiKey {
 }
 
 pub(crate) async fn create_key(connectctl: &Connectctl, tenant: &str, scopes: &str) -> ApiKey {
-    let printed =
-        connectctl.json(&["key", "create", "--tenant", tenant, "--name", "test", "--scopes", scopes]).await;
+    let printed = connectctl.json(&["key", "create", "--tenant", tenant, "--name", "test", "--scopes", scopes]).await;
     ApiKey::of(tenant, &printed)
 }

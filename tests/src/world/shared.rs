@@ -21,8 +21,7 @@ const VIEWS: &str = "CREATE SCHEMA of_test;
 
 /// Makes the database reject the last row of each event with `unlucky` in its id, so that the event fails with an internal error. The
 /// shared world has this.
-pub const BREAK_UNLUCKY_EVENTS: &str =
-    "CREATE FUNCTION refuse_unlucky() RETURNS trigger LANGUAGE plpgsql AS $$
+pub const BREAK_UNLUCKY_EVENTS: &str = "CREATE FUNCTION refuse_unlucky() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
         IF NEW.event_id LIKE '%unlucky%' THEN RAISE EXCEPTION 'secret detail of the inside'; END IF;
         RETURN NEW;
@@ -97,11 +96,7 @@ pub(super) async fn join() -> World {
     let peer = PEERS.fetch_add(1, Ordering::Relaxed);
     let peer = IpAddr::V4(Ipv4Addr::from_bits(Ipv4Addr::new(127, 1, 0, 1).to_bits() + peer));
     let shared = SharedUse {
-        ingests: world
-            .ingests
-            .iter()
-            .map(|ingest| HttpClient::new(ingest.http().address()).with_peer(peer))
-            .collect(),
+        ingests: world.ingests.iter().map(|ingest| HttpClient::new(ingest.http().address()).with_peer(peer)).collect(),
         console: HttpClient::for_other_server(console.http().address()).with_peer(peer),
     };
     World {

@@ -61,8 +61,7 @@ pub(super) fn forget() {
 pub(super) async fn create(client: &Client, name: &str) -> ApiKey {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let (slug, id) = (format!("{name}-{}x", COUNT.fetch_add(1, Ordering::Relaxed)), TenantId(Uuid::now_v7()));
-    let statement =
-        "INSERT INTO public.tenants (tenant_id, slug, name, enquiry_prefix, discovery_enabled, created_at)
+    let statement = "INSERT INTO public.tenants (tenant_id, slug, name, enquiry_prefix, discovery_enabled, created_at)
         VALUES ($1, $2, $3, 'ENQ', $4, now())";
     let is_acme = name == "acme";
     let title = if is_acme { "Acme Travel" } else { name };

@@ -138,11 +138,7 @@ impl ActionLane {
 
     /// Applies an action; waits for the database without a time limit.
     async fn apply(
-        &mut self,
-        stored: &StoredAction,
-        action: &AdvisorAction,
-        message_id: &str,
-        request_context: RequestContext,
+        &mut self, stored: &StoredAction, action: &AdvisorAction, message_id: &str, request_context: RequestContext,
     ) -> ActionOutcome {
         let (tenant, number) = (stored.tenant, stored.number);
         if stored.attempts >= ATTEMPTS_MAX {

@@ -145,8 +145,7 @@ impl ActionIntake {
 
 /// Repeats a statement until it succeeds. `None` once the program shuts down.
 pub(super) async fn until_done<T, R: Future<Output = Result<T, TxError>>>(
-    shutdown: &CancellationToken,
-    statement: impl FnMut() -> R,
+    shutdown: &CancellationToken, statement: impl FnMut() -> R,
 ) -> Option<T> {
     OUTAGE.wait_out(OUTAGE_WAITS, shutdown, |_| true, statement).await?.ok()
 }
@@ -177,11 +176,7 @@ impl Handling {
 
     /// What is to be done with the message. `received_at` is known of a stored one.
     pub(super) fn end(
-        self,
-        message: &Message,
-        label: &'static str,
-        outcome: &ActionOutcome,
-        received_at: Option<DateTime<Utc>>,
+        self, message: &Message, label: &'static str, outcome: &ActionOutcome, received_at: Option<DateTime<Utc>>,
     ) -> MessageOutcome {
         let Self { started, meta, request_context, mut trace_span, span } = self;
         span.in_scope(|| {
@@ -223,14 +218,10 @@ fn request_id(message: &Message, parsed: &ParsedAction) -> Uuid {
 /// The outcome of a message. A sender that wants a reply always gets one. Without a wanted reply, malformed messages and
 /// internal errors are dead-lettered.
 fn message_outcome(
-    message: &Message,
-    label: &'static str,
-    outcome: &ActionOutcome,
-    request_context: RequestContext,
+    message: &Message, label: &'static str, outcome: &ActionOutcome, request_context: RequestContext,
 ) -> MessageOutcome {
     let request_context = Some(request_context);
-    let reply_refusal =
-        |refusal: &WriteRefusal| MessageOutcome::Done { reply: json(&refusal.body()), request_context };
+    let reply_refusal = |refusal: &WriteRefusal| MessageOutcome::Done { reply: json(&refusal.body()), request_context };
     match outcome {
         ActionOutcome::Applied(acted) => MessageOutcome::Done { reply: json(&acted.reply), request_context },
         ActionOutcome::Refused(refusal) => {
@@ -239,13 +230,9 @@ fn message_outcome(
             reply_refusal(refusal)
         }
         ActionOutcome::Malformed(refusal) if message.wants_reply => reply_refusal(refusal),
-        ActionOutcome::Malformed(_) => {
-            MessageOutcome::DeadLetter { reason: "body", reply: None, request_context }
-        }
+        ActionOutcome::Malformed(_) => MessageOutcome::DeadLetter { reason: "body", reply: None, request_context },
         ActionOutcome::Failed if message.wants_reply => reply_refusal(&WriteRefusal::InternalError),
-        ActionOutcome::Failed => {
-            MessageOutcome::DeadLetter { reason: "internal", reply: None, request_context }
-        }
+        ActionOutcome::Failed => MessageOutcome::DeadLetter { reason: "internal", reply: None, request_context },
         ActionOutcome::Exhausted => {
             let reply = Some(json(&WriteRefusal::InternalError.body()));
             MessageOutcome::DeadLetter { reason: "attempts", reply, request_context }
@@ -258,12 +245,7 @@ fn json(reply: &impl serde::Serialize) -> Vec<u8> {
     serde_json::to_vec(reply).expect("replies have string keys")
 }
 
-fn observe(
-    published_at: Option<DateTime<Utc>>,
-    label: &'static str,
-    outcome: &ActionOutcome,
-    started: Instant,
-) {
+fn observe(published_at: Option<DateTime<Utc>>, label: &'static str, outcome: &ActionOutcome, started: Instant) {
     let status = match outcome {
         ActionOutcome::Applied(AppliedAction { repeated: false, .. }) => "done",
         ActionOutcome::Applied(AppliedAction { repeated: true, .. }) => "repeated",

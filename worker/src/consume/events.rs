@@ -2,9 +2,7 @@
 //! fails again in halves, so that one bad event fails alone (D8) and costs the others few transactions. A unit that finds a lock
 //! is applied tenant by tenant, and the messages of a tenant that is locked are put off: no tenant waits for another's lock.
 
-use super::events_message::{
-    EventsMessage, Part, REASON_BODY, UNREADABLE_REASONS, UnreadableMessage, parse_meta,
-};
+use super::events_message::{EventsMessage, Part, REASON_BODY, UNREADABLE_REASONS, UnreadableMessage, parse_meta};
 use super::unit_span;
 use crate::pipeline::Pipeline;
 use crate::pipeline::events::UnitEvent;
@@ -28,8 +26,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
 /// Waits between attempts while the database is unavailable.
-pub(super) static OUTAGE: Outage =
-    Outage::new("apply events", "Postgres is unavailable; retrying the unit of events");
+pub(super) static OUTAGE: Outage = Outage::new("apply events", "Postgres is unavailable; retrying the unit of events");
 const OUTAGE_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(250));
 /// The number of events that is assumed for a message whose metadata cannot be parsed.
 const ASSUMED_EVENTS: usize = 100;
@@ -146,9 +143,7 @@ impl EventsHandler {
     /// Applies events as one unit; waits for the database without a time limit. A returned error is permanent, or a conflict after
     /// all retries.
     async fn apply_when_available(
-        &self,
-        events: &[UnitEvent<'_>],
-        skip_discovery: bool,
+        &self, events: &[UnitEvent<'_>], skip_discovery: bool,
     ) -> Result<Result<Vec<EventResult>, TxError>, PutOff> {
         let apply = || self.pipeline.apply_events(events, skip_discovery);
         let applied = OUTAGE.wait_out(OUTAGE_WAITS, &self.shutdown, TxError::is_unavailable, apply);
@@ -202,8 +197,7 @@ fn halves<'u, 'e>(events: &'u [UnitEvent<'e>]) -> Vec<&'u [UnitEvent<'e>]> {
         return vec![events];
     }
     let middle = events.len() / 2;
-    let is_between =
-        |at: &usize| events[at - 1].request_context.request_id != events[*at].request_context.request_id;
+    let is_between = |at: &usize| events[at - 1].request_context.request_id != events[*at].request_context.request_id;
     let between = (1..events.len()).filter(is_between).min_by_key(|at| at.abs_diff(middle));
     let (first, second) = events.split_at(between.unwrap_or(middle));
     vec![first, second]
@@ -216,8 +210,7 @@ fn requests(events: &[UnitEvent<'_>]) -> usize {
 
 /// The outcome of a message. `results` begins with the result of the message's first event.
 fn message_outcome(
-    message: Result<EventsMessage<'_>, UnreadableMessage>,
-    results: &mut impl Iterator<Item = Option<EventResult>>,
+    message: Result<EventsMessage<'_>, UnreadableMessage>, results: &mut impl Iterator<Item = Option<EventResult>>,
 ) -> MessageOutcome {
     let mut message = match message {
         Ok(message) => message,

@@ -49,10 +49,8 @@ pub(super) const UNREADABLE_REASONS: &[&str] = &[REASON_METADATA, REASON_BODY];
 
 impl<'m> EventsMessage<'m> {
     pub(super) fn parse(message: &'m Message) -> Result<Self, UnreadableMessage> {
-        let meta = parse_meta(message)
-            .ok_or(UnreadableMessage { reason: REASON_METADATA, request_context: None })?;
-        let parts =
-            if meta.parts.is_empty() { parse_single(message, &meta) } else { parse_bundle(message, &meta) }?;
+        let meta = parse_meta(message).ok_or(UnreadableMessage { reason: REASON_METADATA, request_context: None })?;
+        let parts = if meta.parts.is_empty() { parse_single(message, &meta) } else { parse_bundle(message, &meta) }?;
         Ok(Self { meta, parts })
     }
 
@@ -118,10 +116,7 @@ fn parse_bundle<'m>(message: &'m Message, meta: &BatchMeta) -> Result<Vec<Part<'
 }
 
 fn parse_part<'m>(
-    meta: &BatchMeta,
-    part: &BatchPart,
-    text: &'m [u8],
-    first_ordinal: i16,
+    meta: &BatchMeta, part: &BatchPart, text: &'m [u8], first_ordinal: i16,
 ) -> Result<Part<'m>, EventCountMismatch> {
     let (mut trace_span, request_context) = begin_span(meta, Some(part));
     match parse_events(text, &meta.caller.tenant) {

@@ -23,10 +23,7 @@ pub(crate) fn register_counters() {
     [&events::OUTAGE, &records::OUTAGE, &crm::OUTAGE].into_iter().for_each(Outage::register);
     for event_type in InboundType::ALL {
         for status in EventStatus::ALL {
-            metrics::register_counter(
-                EVENTS,
-                &[("event_type", event_type.as_str()), ("status", status.as_str())],
-            );
+            metrics::register_counter(EVENTS, &[("event_type", event_type.as_str()), ("status", status.as_str())]);
         }
     }
 }
@@ -38,9 +35,8 @@ fn trace_parent(traceparent: Option<&str>) -> Option<TraceContext> {
 
 /// The log span of a unit of several requests. It contains the request id and trace id of each request.
 fn unit_span(request_contexts: &[RequestContext]) -> Span {
-    let of_each = |id: fn(&RequestContext) -> String| -> String {
-        request_contexts.iter().map(id).collect::<Vec<_>>().join(" ")
-    };
+    let of_each =
+        |id: fn(&RequestContext) -> String| -> String { request_contexts.iter().map(id).collect::<Vec<_>>().join(" ") };
     let request_ids = of_each(|request_context| request_context.request_id.to_string());
     let trace_ids = of_each(|request_context| request_context.context.trace_id.to_string());
     tracing::error_span!("unit", %request_ids, %trace_ids)

@@ -86,8 +86,7 @@ impl<'m> WriteMessage<'m> {
         }
         activity::note_handled(Queue::Records, self.meta.published_at, 1);
         let reply = serde_json::to_vec(&reply).expect("replies have string keys");
-        let request_context =
-            Some(RequestContext { request_id: self.meta.request_id, context: self.context });
+        let request_context = Some(RequestContext { request_id: self.meta.request_id, context: self.context });
         MessageOutcome::Done { reply, request_context }
     }
 }
@@ -124,9 +123,7 @@ impl RecordsHandler {
 
     /// Applies writes in one transaction, or one by one if that fails. `locked` are tenants whose writes are put off.
     async fn write_unit(
-        &self,
-        writes: &[ReceivedWrite<'_>],
-        locked: &mut HashSet<TenantId>,
+        &self, writes: &[ReceivedWrite<'_>], locked: &mut HashSet<TenantId>,
     ) -> Vec<Option<WriteResult>> {
         if writes.len() > 1 && locked.is_empty() {
             let request_contexts: Vec<RequestContext> = writes.iter().map(request_context).collect();
@@ -222,9 +219,7 @@ const fn skip_next(is_permanent: bool, has_itinerary: bool, was_skipped: bool) -
 const fn failure_refusal(write: &Write) -> WriteRefusal {
     match write {
         Write::NewLead(_) => WriteRefusal::LeadCreateFailed,
-        Write::NewClient(_) | Write::Client(..) | Write::Lead(..) | Write::Trip(..) => {
-            WriteRefusal::InternalError
-        }
+        Write::NewClient(_) | Write::Client(..) | Write::Lead(..) | Write::Trip(..) => WriteRefusal::InternalError,
     }
 }
 
@@ -254,8 +249,7 @@ impl UnitHandler for RecordsHandler {
     async fn handle(&mut self, unit: &[Message]) -> Vec<MessageOutcome> {
         let started = Instant::now();
         let received: Vec<Option<WriteMessage<'_>>> = unit.iter().map(WriteMessage::parse).collect();
-        let writes: Vec<ReceivedWrite<'_>> =
-            received.iter().flatten().filter_map(WriteMessage::valid_write).collect();
+        let writes: Vec<ReceivedWrite<'_>> = received.iter().flatten().filter_map(WriteMessage::valid_write).collect();
         let mut results = self.write_all(&writes).await.into_iter();
         metrics::histogram!(APPLY_DURATION, "queue" => Queue::Records.as_str()).record(started.elapsed());
         let message_outcome = |received: Option<WriteMessage<'_>>| match received {

@@ -32,19 +32,14 @@ pub(crate) struct AppliedAction {
 }
 
 impl Pipeline {
-    pub(crate) async fn find_tenant(
-        &self,
-        database: &Database,
-        slug: &str,
-    ) -> Result<Option<TenantId>, TxError> {
+    pub(crate) async fn find_tenant(&self, database: &Database, slug: &str) -> Result<Option<TenantId>, TxError> {
         self.tenants.find(database, slug).await
     }
 
     /// Applies an advisor action, and removes it from those that wait in the same transaction, also if it is refused. An internal
     /// error leaves it. `None` if another worker applies it, or has applied it.
     pub(crate) async fn apply_action(
-        &self,
-        received: ReceivedAction<'_>,
+        &self, received: ReceivedAction<'_>,
     ) -> Result<Option<Result<AppliedAction, WriteRefusal>>, TxError> {
         let tenant = received.tenant;
         let event_id = format!("{RESERVED_PREFIX}{SENDER}:{}", received.message_id);
@@ -111,8 +106,7 @@ impl UnitOfWork for ActionUnit<'_> {
         }
         let ReceivedAction { tenant, action, request_context, .. } = self.received;
         let request = ActionRequest { action: &action.action, event_id: &self.event_id, request_context };
-        let done =
-            unit_ctx.apply(loaded, tenant, false, |state, ctx| advisor::apply(state, &request, ctx))?;
+        let done = unit_ctx.apply(loaded, tenant, false, |state, ctx| advisor::apply(state, &request, ctx))?;
         let done = done.map(|reply| AppliedAction { reply, repeated: false }).map_err(refusal);
         if done.is_err() {
             // What a refused action has changed is not written.
@@ -126,9 +120,9 @@ impl ActionUnit<'_> {
     /// Commits a result together with the removal of the action. One that failed stays until it is dead-lettered.
     fn decision(&self, outcome: Outcome) -> Decision<Outcome> {
         match outcome {
-            Outcome::Finished(Err(WriteRefusal::InternalError))
-            | Outcome::AppliedBefore(_)
-            | Outcome::NotClaimed => Decision::Discard(outcome),
+            Outcome::Finished(Err(WriteRefusal::InternalError)) | Outcome::AppliedBefore(_) | Outcome::NotClaimed => {
+                Decision::Discard(outcome)
+            }
             Outcome::Finished(_) => {
                 let remove = store::remove_action(self.received.tenant, self.received.number);
                 Decision::Commit(outcome, vec![remove])

@@ -62,18 +62,14 @@ impl ErasureCache {
     /// Records the erasures that a unit has loaded. Fails with [`TxError::Stale`] if one of its events had to be looked up and
     /// was not, even if another unit has recorded the erasure in the meantime.
     pub(super) fn learn(
-        &self,
-        check: &ErasureCheck,
-        loaded: &[(TenantId, TenantErasures)],
-        events: &[Event<'_>],
+        &self, check: &ErasureCheck, loaded: &[(TenantId, TenantErasures)], events: &[Event<'_>],
     ) -> Result<(), TxError> {
         for (tenant, TenantErasures { last_at, sealed_key }) in loaded {
             let mut cached = self.lock();
             if cached.key.is_none() {
                 let opened = self.master_keys.open(sealed_key, ERASURE_KEY_BINDING).ok();
                 let key = opened.as_ref().and_then(ErasureKey::parse);
-                let unreadable =
-                    || TxError::Abandoned("the key of erased identities cannot be opened".to_owned());
+                let unreadable = || TxError::Abandoned("the key of erased identities cannot be opened".to_owned());
                 cached.key = Some(key.ok_or_else(unreadable)?);
             }
             let last = cached.last.entry(*tenant).or_insert(*last_at);

@@ -28,9 +28,7 @@ impl Pipeline {
     /// `skip_discovery` leaves out the discovery part, for a retry after it could not be stored. The events of a dry run must be of
     /// one message.
     pub(crate) async fn apply_events(
-        &self,
-        events: &[UnitEvent<'_>],
-        skip_discovery: bool,
+        &self, events: &[UnitEvent<'_>], skip_discovery: bool,
     ) -> Result<Vec<EventResult>, TxError> {
         self.run(&EventUnit::new(events, skip_discovery)).await
     }
@@ -76,11 +74,7 @@ impl UnitOfWork for EventUnit<'_> {
         counts.into_iter().collect()
     }
 
-    fn decide(
-        &self,
-        loaded: &mut Loaded,
-        unit_ctx: &mut UnitContext,
-    ) -> Result<Decision<Self::Output>, TxError> {
+    fn decide(&self, loaded: &mut Loaded, unit_ctx: &mut UnitContext) -> Result<Decision<Self::Output>, TxError> {
         let mut results = Vec::with_capacity(self.events.len());
         for (index, event) in self.events.iter().enumerate() {
             if unit_ctx.erasures.is_erased(index, event) {
@@ -88,9 +82,8 @@ impl UnitOfWork for EventUnit<'_> {
                 continue;
             }
             let tenant = event.caller.tenant_id;
-            let result = unit_ctx.apply(loaded, tenant, self.skip_discovery, |state, ctx| {
-                rules::events::apply(state, event, ctx)
-            })??;
+            let result = unit_ctx
+                .apply(loaded, tenant, self.skip_discovery, |state, ctx| rules::events::apply(state, event, ctx))??;
             require_lock(loaded, event, &result)?;
             let state = &loaded.states[&tenant];
             results.push(if self.is_dry_run { without_new_ids(state, result) } else { result });

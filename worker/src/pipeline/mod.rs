@@ -75,11 +75,7 @@ trait UnitOfWork: Sync {
     fn max_new_leads(&self) -> Vec<(TenantId, usize)>;
 
     /// Applies the rules to the loaded data. A panic fails the unit, but not the worker.
-    fn decide(
-        &self,
-        loaded: &mut Loaded,
-        unit_ctx: &mut UnitContext,
-    ) -> Result<Decision<Self::Output>, TxError>;
+    fn decide(&self, loaded: &mut Loaded, unit_ctx: &mut UnitContext) -> Result<Decision<Self::Output>, TxError>;
 
     /// The result that a unit has although its transaction failed, if this SQLSTATE of one of its last statements is a refusal;
     /// `None` if it is an error.
@@ -109,16 +105,11 @@ struct UnitContext {
 impl UnitContext {
     /// Applies a rule to a tenant's state.
     fn apply<T>(
-        &mut self,
-        loaded: &mut Loaded,
-        tenant: TenantId,
-        skip_discovery: bool,
+        &mut self, loaded: &mut Loaded, tenant: TenantId, skip_discovery: bool,
         rule: impl FnOnce(&mut TenantState, &mut Context<'_>) -> T,
     ) -> Result<T, TxError> {
-        let state = loaded
-            .states
-            .get_mut(&tenant)
-            .ok_or_else(|| TxError::Abandoned("the tenant does not exist".to_owned()))?;
+        let state =
+            loaded.states.get_mut(&tenant).ok_or_else(|| TxError::Abandoned("the tenant does not exist".to_owned()))?;
         // A dry run has a number that is neither shown nor stored; nor is the owner whose turn it decides.
         let mut made_up = self.is_dry_run.then(|| NumberBlock::new(0, [1]));
         let numbers = match &mut made_up {
@@ -135,10 +126,7 @@ impl Pipeline {
     /// A pipeline on `database`. Enquiry numbers are reserved through `counters`, a pool whose commits need not wait for the
     /// disk. The master keys open the key of the hashes of erased identities.
     pub(crate) fn new(
-        database: Database,
-        counters: Database,
-        notifier: OutboxNotifier,
-        master_keys: MasterKeys,
+        database: Database, counters: Database, notifier: OutboxNotifier, master_keys: MasterKeys,
     ) -> Self {
         Self {
             database,

@@ -64,10 +64,7 @@ impl EnquiryNumbers {
     /// Numbers of `year` for each tenant: the lowest ones of the reserve first, missing ones from the database.
     /// `connected_at` is when the connection was opened on which they will be used.
     pub(super) async fn reserve(
-        &self,
-        requested: &[(TenantId, usize)],
-        year: i32,
-        connected_at: Instant,
+        &self, requested: &[(TenantId, usize)], year: i32, connected_at: Instant,
     ) -> Result<ReservedNumbers, TxError> {
         let mut numbers = self.reserve.take(requested, year, connected_at);
         let added = self.raise_counters(&numbers.missing(requested), year).await?;
@@ -84,9 +81,7 @@ impl EnquiryNumbers {
     }
 
     async fn raise_counters(
-        &self,
-        missing: &[(TenantId, i32)],
-        year: i32,
+        &self, missing: &[(TenantId, i32)], year: i32,
     ) -> Result<Vec<(TenantId, RangeInclusive<i32>)>, TxError> {
         if missing.is_empty() {
             return Ok(Vec::new());

@@ -9,8 +9,8 @@ use crate::rules::records::{self, Record, Write, WriteRequest};
 use crate::rules::{Cause, InternalError};
 use crate::state::TenantState;
 use crate::store::{
-    self, DEADLINE_PASSED, IdempotencyClaim, IdempotencyKey, LoadRequest, Loaded, QUOTA_USED_UP,
-    StoredResponse, StoredResponses,
+    self, DEADLINE_PASSED, IdempotencyClaim, IdempotencyKey, LoadRequest, Loaded, QUOTA_USED_UP, StoredResponse,
+    StoredResponses,
 };
 use chrono::{DateTime, Utc};
 use common::clock;
@@ -60,9 +60,7 @@ impl Pipeline {
     ///
     /// `skip_itinerary` leaves itineraries out, for a retry after one could not be stored (D21b).
     pub(crate) async fn write_records(
-        &self,
-        received: &[ReceivedWrite<'_>],
-        skip_itinerary: bool,
+        &self, received: &[ReceivedWrite<'_>], skip_itinerary: bool,
     ) -> Result<Vec<WriteResult>, TxError> {
         let mut request = LoadRequest::default();
         let writes: Vec<UnitWrite<'_>> = received.iter().map(|write| UnitWrite::of(*write)).collect();
@@ -130,11 +128,7 @@ impl UnitOfWork for WriteUnit<'_> {
         counts.into_iter().collect()
     }
 
-    fn decide(
-        &self,
-        loaded: &mut Loaded,
-        unit_ctx: &mut UnitContext,
-    ) -> Result<Decision<Self::Output>, TxError> {
+    fn decide(&self, loaded: &mut Loaded, unit_ctx: &mut UnitContext) -> Result<Decision<Self::Output>, TxError> {
         let responses = StoredResponses::parse(&loaded.claims)?;
         let mut closing = ClosingStatements::default();
         let mut results = Vec::with_capacity(self.writes.len());
@@ -162,11 +156,7 @@ impl UnitOfWork for WriteUnit<'_> {
 
 impl WriteUnit<'_> {
     fn decide_write(
-        &self,
-        write: &UnitWrite<'_>,
-        responses: &StoredResponses,
-        loaded: &mut Loaded,
-        unit_ctx: &mut UnitContext,
+        &self, write: &UnitWrite<'_>, responses: &StoredResponses, loaded: &mut Loaded, unit_ctx: &mut UnitContext,
         closing: &mut ClosingStatements,
     ) -> Result<WriteResult, TxError> {
         if let Some(earlier) = write.earlier_response(responses, loaded)? {
@@ -246,11 +236,7 @@ impl<'a> UnitWrite<'a> {
 
     /// The response that the request got before: found by its `Idempotency-Key`, or by the ledger if the message was
     /// redelivered because the reply or the confirmation of the commit was lost.
-    fn earlier_response(
-        &self,
-        responses: &StoredResponses,
-        loaded: &Loaded,
-    ) -> Result<Option<WriteResult>, TxError> {
+    fn earlier_response(&self, responses: &StoredResponses, loaded: &Loaded) -> Result<Option<WriteResult>, TxError> {
         let Some(state) = loaded.states.get(&self.received.tenant()) else { return Ok(None) };
         let applied = state.ledger.get(&self.event_id);
         if let Some((key, request_hash)) = &self.idempotency {

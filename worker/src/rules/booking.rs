@@ -3,9 +3,7 @@
 
 use super::invoice::{self, Confirmation};
 use super::payload::{FieldReader, FieldResult, Payload, Rejected, trimmed};
-use super::warnings::{
-    BOOKING_CANCELLED, BOOKING_FIELD, BOOKING_REF_CONFLICT, ENQUIRY_NOT_FOUND, NO_OPEN_ENQUIRY,
-};
+use super::warnings::{BOOKING_CANCELLED, BOOKING_FIELD, BOOKING_REF_CONFLICT, ENQUIRY_NOT_FOUND, NO_OPEN_ENQUIRY};
 use super::{Context, Event, EventEffects, InternalError, Refusal, Warnings, contact, lead, money, stage};
 use crate::state::{Lead, TenantState};
 use common::model::{ClientId, LeadId, Stage, TripId, text};
@@ -26,9 +24,7 @@ pub(crate) enum LeadReference {
 
 /// `booking.started`: advances the open lead to `proposal_approved`; never moves it back.
 pub(super) fn apply_started(
-    state: &mut TenantState,
-    event: &Event<'_>,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, event: &Event<'_>, ctx: &mut Context<'_>,
 ) -> Result<EventEffects, Refusal> {
     let mut booking = BookingEvent::of(state, event, ctx)?;
     let target = booking.target(state, |client| state.open_lead(client)).filter(|lead| lead.stage.is_open());
@@ -43,9 +39,7 @@ pub(super) fn apply_started(
 
 /// `booking.abandoned`: flags the open lead for follow-up.
 pub(super) fn apply_abandoned(
-    state: &mut TenantState,
-    event: &Event<'_>,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, event: &Event<'_>, ctx: &mut Context<'_>,
 ) -> Result<EventEffects, Refusal> {
     let mut booking = BookingEvent::of(state, event, ctx)?;
     let target = booking.target(state, |client| state.open_lead(client)).filter(|lead| lead.stage.is_open());
@@ -59,9 +53,7 @@ pub(super) fn apply_abandoned(
 /// `booking.completed`: moves the lead from any stage to `trip_booked`, and with a `bookingRef` makes its invoice and
 /// emits `booking.confirmed` (D12). With the reference of a canceled booking it does neither, and has a warning (D30).
 pub(super) fn apply_completed(
-    state: &mut TenantState,
-    event: &Event<'_>,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, event: &Event<'_>, ctx: &mut Context<'_>,
 ) -> Result<EventEffects, Refusal> {
     let mut booking = BookingEvent::of(state, event, ctx)?;
     let newest = |client| state.open_lead(client).or_else(|| state.leads_of(client).next_back());
@@ -77,11 +69,10 @@ pub(super) fn apply_completed(
 
 /// How a payload names its lead. Null and blank fields count as absent; an invalid one names no lead (`enquiry_not_found`).
 pub(crate) fn lead_reference(payload: &Payload<'_>) -> Option<LeadReference> {
-    let read =
-        |field, name: fn(String) -> Option<LeadReference>| match payload.read(field, trimmed(usize::MAX)) {
-            Ok(sent) => sent.map(|text| name(text).unwrap_or(LeadReference::Unreadable)),
-            Err(Rejected) => Some(LeadReference::Unreadable),
-        };
+    let read = |field, name: fn(String) -> Option<LeadReference>| match payload.read(field, trimmed(usize::MAX)) {
+        Ok(sent) => sent.map(|text| name(text).unwrap_or(LeadReference::Unreadable)),
+        Err(Rejected) => Some(LeadReference::Unreadable),
+    };
     read("leadId", |text| LeadId::parse(&text).map(LeadReference::Lead))
         .or_else(|| read("tripId", |text| TripId::parse(&text).map(LeadReference::Trip)))
         .or_else(|| read("externalLeadId", |text| Some(LeadReference::External(text))))
@@ -101,11 +92,7 @@ struct BookingEvent<'a> {
 
 impl<'a> BookingEvent<'a> {
     /// Upserts the contact, as every booking event does.
-    fn of(
-        state: &mut TenantState,
-        event: &'a Event<'_>,
-        ctx: &mut Context<'_>,
-    ) -> Result<Self, InternalError> {
+    fn of(state: &mut TenantState, event: &'a Event<'_>, ctx: &mut Context<'_>) -> Result<Self, InternalError> {
         let payload = event.payload()?;
         let mut warnings = Warnings::default();
         let client_id = contact::upsert(state, &event.identity(), &mut warnings, ctx);
@@ -115,9 +102,7 @@ impl<'a> BookingEvent<'a> {
     /// The named lead, or the one that `otherwise` finds for the client if none is named. If the named lead is not found
     /// or belongs to another client, adds a warning and returns none (D11).
     fn target<'s>(
-        &mut self,
-        state: &'s TenantState,
-        otherwise: impl FnOnce(ClientId) -> Option<&'s Lead>,
+        &mut self, state: &'s TenantState, otherwise: impl FnOnce(ClientId) -> Option<&'s Lead>,
     ) -> Option<&'s Lead> {
         let Some(name) = lead_reference(&self.payload) else { return otherwise(self.client_id) };
         let found = find_lead(state, self.client_id, &name);
@@ -137,14 +122,9 @@ impl<'a> BookingEvent<'a> {
     /// Makes the invoice of a completed booking that has a reference. An existing invoice with that reference does not
     /// change.
     fn invoice(
-        &mut self,
-        state: &mut TenantState,
-        lead_id: LeadId,
-        event: &Event<'_>,
-        ctx: &mut Context<'_>,
+        &mut self, state: &mut TenantState, lead_id: LeadId, event: &Event<'_>, ctx: &mut Context<'_>,
     ) -> Result<(), InternalError> {
-        let mut fields =
-            FieldReader { payload: &self.payload, kind: BOOKING_FIELD, warnings: &mut self.warnings };
+        let mut fields = FieldReader { payload: &self.payload, kind: BOOKING_FIELD, warnings: &mut self.warnings };
         let Some(booking_ref) = fields.field("bookingRef", booking_ref) else { return Ok(()) };
         let booking = invoice::Booking {
             booking_ref,
@@ -164,13 +144,7 @@ impl<'a> BookingEvent<'a> {
             self.warnings.push(NO_OPEN_ENQUIRY);
         }
         let trip_id = lead_id.and_then(|lead_id| lead::trip_id(state, lead_id));
-        EventEffects {
-            client_id: self.client_id,
-            lead_id,
-            trip_id,
-            discovery_id: None,
-            warnings: self.warnings,
-        }
+        EventEffects { client_id: self.client_id, lead_id, trip_id, discovery_id: None, warnings: self.warnings }
     }
 }
 
@@ -178,9 +152,7 @@ fn find_lead<'s>(state: &'s TenantState, client: ClientId, name: &LeadReference)
     let lead = match name {
         LeadReference::Lead(id) => state.leads.get(id),
         LeadReference::Trip(id) => state.trips.get(id).and_then(|trip| state.leads.get(&trip.lead_id)),
-        LeadReference::External(id) => {
-            state.leads_of(client).rev().find(|lead| lead.external_id.as_ref() == Some(id))
-        }
+        LeadReference::External(id) => state.leads_of(client).rev().find(|lead| lead.external_id.as_ref() == Some(id)),
         LeadReference::Unreadable => None,
     };
     lead.filter(|lead| lead.client_id == client)

@@ -68,9 +68,7 @@ pub(crate) fn budget(raw: &RawValue) -> FieldResult<Budget> {
     match (amount, currency, fields.read("notes", notes)?) {
         (None, None, None) => Ok(None),
         (None, None, Some(text)) => Ok(Some(Budget::notes(&text))),
-        (Some(amount), Some(currency), None) => {
-            Budget::from_amount(amount, &currency).map(Some).ok_or(Rejected)
-        }
+        (Some(amount), Some(currency), None) => Budget::from_amount(amount, &currency).map(Some).ok_or(Rejected),
         (Some(_), _, _) | (_, Some(_), _) => Err(Rejected),
     }
 }

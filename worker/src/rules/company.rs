@@ -35,11 +35,7 @@ pub(crate) fn account_of(state: &TenantState, email: &Email) -> Option<Account> 
 
 /// Adds a client to the contacts of an account, under the email that was sent. Name and phone are updated if they were sent.
 pub(crate) fn add_client_as_contact(
-    state: &mut TenantState,
-    account: ClientId,
-    client: ClientId,
-    identity: &ContactIdentity<'_>,
-    now: DateTime<Utc>,
+    state: &mut TenantState, account: ClientId, client: ClientId, identity: &ContactIdentity<'_>, now: DateTime<Utc>,
 ) {
     let Some(email) = identity.email else { return };
     upsert_contact(state, account, email, now, |contact| {
@@ -50,13 +46,9 @@ pub(crate) fn add_client_as_contact(
 
 /// Applies a `contact.updated` of a client on an account to their contact there as well.
 pub(crate) fn patch_contact(
-    state: &mut TenantState,
-    client: ClientId,
-    identity: &ContactIdentity<'_>,
-    now: DateTime<Utc>,
+    state: &mut TenantState, client: ClientId, identity: &ContactIdentity<'_>, now: DateTime<Utc>,
 ) {
-    let Some((account, email)) =
-        state.client(client).and_then(|client| client.account_id.zip(client.email.clone()))
+    let Some((account, email)) = state.client(client).and_then(|client| client.account_id.zip(client.email.clone()))
     else {
         return;
     };
@@ -69,9 +61,7 @@ pub(crate) fn patch_contact(
 /// Applies a `contact.updated` of a person who is not a client: if their email's domain has an account, their contact there
 /// is added or changed. Returns the account; `None`, without a change, if there is none.
 pub(crate) fn add_stranger_as_contact(
-    state: &mut TenantState,
-    identity: &ContactIdentity<'_>,
-    now: DateTime<Utc>,
+    state: &mut TenantState, identity: &ContactIdentity<'_>, now: DateTime<Utc>,
 ) -> Option<ClientId> {
     let email = identity.email?;
     let account = account_of(state, email)?;
@@ -87,10 +77,7 @@ fn patch(contact: &mut AccountContact, identity: &ContactIdentity<'_>) {
 
 /// Adds or changes a contact. Its version increases only if a field is different afterwards.
 fn upsert_contact(
-    state: &mut TenantState,
-    account: ClientId,
-    email: &Email,
-    now: DateTime<Utc>,
+    state: &mut TenantState, account: ClientId, email: &Email, now: DateTime<Utc>,
     change: impl FnOnce(&mut AccountContact),
 ) {
     let key = (account, email.key().to_owned());
@@ -128,9 +115,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn entry(
-        world: &World,
-        account: ClientId,
-        email: &str,
+        world: &World, account: ClientId, email: &str,
     ) -> Option<(Option<String>, Option<String>, Option<ClientId>)> {
         let contact = world.state.account_contacts.get(&(account, email.to_owned()))?;
         let phone = contact.phone.as_ref().map(|phone| phone.as_str().to_owned());
@@ -172,8 +157,7 @@ mod tests {
         world.account("Odd", "gmail.com");
         let ana = identify(&mut world, json!({"email": "ana@gmail.com"}));
         assert_eq!(world.client(ana).account_id, None);
-        let failed =
-            world.send("contact.updated", json!({"email": "bob@gmail.com", "name": "Bob"}), json!({}));
+        let failed = world.send("contact.updated", json!({"email": "bob@gmail.com", "name": "Bob"}), json!({}));
         assert_eq!(failed.error.as_deref(), Some("contact_not_found"));
     }
 
@@ -192,11 +176,8 @@ mod tests {
         let mut world = World::new();
         let account = world.account("Initech", "initech.com");
         let ana = identify(&mut world, json!({"email": "ana@initech.com", "externalId": "x-1"}));
-        let result = world.send(
-            "contact.updated",
-            json!({"externalId": "x-1", "name": "Ana B", "phone": "7"}),
-            json!({}),
-        );
+        let result =
+            world.send("contact.updated", json!({"externalId": "x-1", "name": "Ana B", "phone": "7"}), json!({}));
         assert_eq!(result.client_id, Some(ana));
         assert_eq!(world.client(ana).name, "Ana B");
         let listed = entry(&world, account, "ana@initech.com");

@@ -70,10 +70,7 @@ pub(crate) fn find<'s>(state: &'s TenantState, identity: &ContactIdentity<'_>) -
 /// Creates the client or updates the matched one, and joins it to its company's account
 /// (specification: `contact.identified`; D10, D13).
 pub(crate) fn upsert(
-    state: &mut TenantState,
-    identity: &ContactIdentity<'_>,
-    warnings: &mut Warnings,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, identity: &ContactIdentity<'_>, warnings: &mut Warnings, ctx: &mut Context<'_>,
 ) -> ClientId {
     let matched = find(state, identity).map(|client| client.id);
     let external_id = free_external_id(state, identity, matched, warnings);
@@ -107,12 +104,7 @@ pub(crate) fn upsert(
 }
 
 /// Changes a client. Its version increases only if a field is different afterwards (D19).
-pub(crate) fn change(
-    state: &mut TenantState,
-    id: ClientId,
-    now: DateTime<Utc>,
-    change: impl FnOnce(&mut Client),
-) {
+pub(crate) fn change(state: &mut TenantState, id: ClientId, now: DateTime<Utc>, change: impl FnOnce(&mut Client)) {
     let Some(before) = state.client(id) else { return };
     let mut after = before.clone();
     change(&mut after);
@@ -123,11 +115,7 @@ pub(crate) fn change(
 }
 
 /// `contact.identified`, and every event that only upserts the contact and appears on the timeline.
-pub(super) fn apply_identified(
-    state: &mut TenantState,
-    event: &Event<'_>,
-    ctx: &mut Context<'_>,
-) -> EventEffects {
+pub(super) fn apply_identified(state: &mut TenantState, event: &Event<'_>, ctx: &mut Context<'_>) -> EventEffects {
     let mut warnings = Warnings::default();
     let client_id = upsert(state, &event.identity(), &mut warnings, ctx);
     EventEffects::for_client(client_id, warnings)
@@ -136,9 +124,7 @@ pub(super) fn apply_identified(
 /// `contact.updated`: patches name and phone of the matched client, or of a colleague on a company account
 /// who is not a client. Never creates a client (D13).
 pub(super) fn apply_updated(
-    state: &mut TenantState,
-    event: &Event<'_>,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, event: &Event<'_>, ctx: &mut Context<'_>,
 ) -> Result<EventEffects, Refusal> {
     let identity = event.identity();
     let client_id = match find(state, &identity).map(|client| client.id) {
@@ -147,9 +133,7 @@ pub(super) fn apply_updated(
             company::patch_contact(state, client_id, &identity, ctx.now);
             client_id
         }
-        None => {
-            company::add_stranger_as_contact(state, &identity, ctx.now).ok_or(Refusal::ContactNotFound)?
-        }
+        None => company::add_stranger_as_contact(state, &identity, ctx.now).ok_or(Refusal::ContactNotFound)?,
     };
     Ok(EventEffects::for_client(client_id, Warnings::default()))
 }
@@ -166,10 +150,7 @@ fn patch(client: &mut Client, identity: &ContactIdentity<'_>) {
 
 /// The external id that was sent, unless another client has it (D10).
 fn free_external_id<'i>(
-    state: &TenantState,
-    identity: &ContactIdentity<'i>,
-    own: Option<ClientId>,
-    warnings: &mut Warnings,
+    state: &TenantState, identity: &ContactIdentity<'i>, own: Option<ClientId>, warnings: &mut Warnings,
 ) -> Option<&'i str> {
     let external_id = identity.external_id?;
     let holder = state.client_by_external_id(external_id).map(|client| client.id);

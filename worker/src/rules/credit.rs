@@ -25,15 +25,11 @@ pub(crate) enum InvoiceReference {
 /// `booking.credit_applied`: confirms the credit of an invoice. If the invoice counted more as paid, the difference is due
 /// again, and the lead's owner is notified. The event concerns the invoice's client, whoever the actor is.
 pub(super) fn apply_credit_applied(
-    state: &mut TenantState,
-    event: &Event<'_>,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, event: &Event<'_>, ctx: &mut Context<'_>,
 ) -> Result<EventEffects, Refusal> {
     let payload = event.payload()?;
-    let invoice = invoice_reference(&payload)
-        .and_then(|name| find(state, &name))
-        .ok_or(Refusal::BookingNotFound)?
-        .clone();
+    let invoice =
+        invoice_reference(&payload).and_then(|name| find(state, &name)).ok_or(Refusal::BookingNotFound)?.clone();
     let taken = payload.read("appliedRupees", money::amount).ok().flatten().ok_or(Refusal::InvalidPayload)?;
     let due = Money((invoice.credit_used.unwrap_or_default().0 - taken.0).max(0));
     let confirmed = Invoice {
@@ -61,9 +57,7 @@ pub(super) fn apply_credit_applied(
 /// `employee.credit_updated`: refreshes the credit shown for a client; the newest `asOf` wins. Times with different offsets are
 /// compared as instants.
 pub(super) fn apply_credit_updated(
-    state: &mut TenantState,
-    event: &Event<'_>,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, event: &Event<'_>, ctx: &mut Context<'_>,
 ) -> Result<EventEffects, Refusal> {
     let payload = event.payload()?;
     let mut warnings = Warnings::default();
@@ -97,10 +91,7 @@ fn find<'s>(state: &'s TenantState, name: &InvoiceReference) -> Option<&'s Invoi
 
 /// Notifies the lead's owner, if it has one, that less credit was taken than counted as paid.
 fn notify_owner(
-    state: &mut TenantState,
-    invoice: &Invoice,
-    due: Money,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, invoice: &Invoice, due: Money, ctx: &mut Context<'_>,
 ) -> Result<(), InternalError> {
     let lead = lead::get(state, invoice.lead_id)?;
     let Some(owner) = lead.owner.clone() else { return Ok(()) };
@@ -115,10 +106,7 @@ fn notify_owner(
 
 /// Parses a balance; `None` without a valid `asOf`. Other invalid fields are added to the warnings and left null.
 fn parse_credit(
-    client_id: ClientId,
-    payload: &Payload<'_>,
-    warnings: &mut Warnings,
-    now: DateTime<Utc>,
+    client_id: ClientId, payload: &Payload<'_>, warnings: &mut Warnings, now: DateTime<Utc>,
 ) -> Option<Credit> {
     let mut fields = FieldReader { payload, kind: CREDIT_FIELD, warnings };
     let membership_id = fields.field("membershipId", trimmed(text::EXTERNAL_ID));
@@ -131,15 +119,7 @@ fn parse_credit(
         fields.warnings.push_rejected(CREDIT_FIELD, "asOf");
     }
     let as_of = as_of?;
-    Some(Credit {
-        client_id,
-        as_of,
-        membership_id,
-        corporate_name,
-        available_paise,
-        granted_paise,
-        redeemable_percent,
-    })
+    Some(Credit { client_id, as_of, membership_id, corporate_name, available_paise, granted_paise, redeemable_percent })
 }
 
 fn refresh(state: &mut TenantState, sent: Credit) {

@@ -26,9 +26,7 @@ const PROFILE: &Checks = &[("constraints", constraints), ("styleDefaults", objec
 /// Upserts the contact, reuses the open lead or opens one, and stores the discovery if it is enabled. The event is accepted
 /// even if the discovery part is not stored.
 pub(super) fn apply_upserted(
-    state: &mut TenantState,
-    event: &Event<'_>,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, event: &Event<'_>, ctx: &mut Context<'_>,
 ) -> Result<EventEffects, Refusal> {
     let payload = event.payload()?;
     let mut warnings = Warnings::default();
@@ -49,10 +47,7 @@ pub(crate) fn discovery_id(raw: &RawValue) -> FieldResult<DiscoveryId> {
 }
 
 fn record(
-    state: &mut TenantState,
-    (client_id, lead_id): (ClientId, LeadId),
-    payload: &Payload<'_>,
-    warnings: &mut Warnings,
+    state: &mut TenantState, (client_id, lead_id): (ClientId, LeadId), payload: &Payload<'_>, warnings: &mut Warnings,
     ctx: &mut Context<'_>,
 ) -> Option<DiscoveryId> {
     if !state.tenant.discovery_enabled {
@@ -68,15 +63,12 @@ fn record(
     let profile = part(&mut fields, "profilePatch", PROFILE);
     let essence = fields.field("essence", verbatim_or_blank(text::MESSAGE));
     let of_client = |raw: &RawValue| match discovery_id(raw)? {
-        Some(id) if state.discoveries.get(&id).is_none_or(|record| record.client_id != client_id) => {
-            Err(Rejected)
-        }
+        Some(id) if state.discoveries.get(&id).is_none_or(|record| record.client_id != client_id) => Err(Rejected),
         id => Ok(id),
     };
     let named = fields.field("hosTripDiscoveryId", of_client);
     merge_profile(state, client_id, profile, essence, ctx.now);
-    let of_lead =
-        || state.discoveries.values().find(|record| record.lead_id == lead_id).map(|record| record.id);
+    let of_lead = || state.discoveries.values().find(|record| record.lead_id == lead_id).map(|record| record.id);
     let known = named.or_else(of_lead);
     Some(match known {
         Some(id) => merge(state, id, discovery, ctx.now),
@@ -88,32 +80,22 @@ fn record(
 fn part(fields: &mut FieldReader<'_, '_>, name: &str, checks: &Checks) -> Map<String, Value> {
     let Some(part) = fields.field(name, |raw| Payload::object(raw).map(Some)) else { return Map::new() };
     let mut fields = FieldReader { payload: &part, kind: fields.kind, warnings: fields.warnings };
-    let read =
-        checks.iter().filter_map(|(field, check)| Some(((*field).to_owned(), fields.field(field, check)?)));
+    let read = checks.iter().filter_map(|(field, check)| Some(((*field).to_owned(), fields.field(field, check)?)));
     read.collect()
 }
 
 fn create(
-    state: &mut TenantState,
-    (client_id, lead_id): (ClientId, LeadId),
-    discovery: Map<String, Value>,
+    state: &mut TenantState, (client_id, lead_id): (ClientId, LeadId), discovery: Map<String, Value>,
     ctx: &mut Context<'_>,
 ) -> DiscoveryId {
     let id = DiscoveryId((ctx.next_id)());
     let (discovery, now) = (Value::Object(discovery), ctx.now);
-    state
-        .discoveries
-        .insert(id, Discovery { id, client_id, lead_id, discovery, created_at: now, updated_at: now });
+    state.discoveries.insert(id, Discovery { id, client_id, lead_id, discovery, created_at: now, updated_at: now });
     id
 }
 
 /// Merges field by field: a sent field replaces the stored one.
-fn merge(
-    state: &mut TenantState,
-    id: DiscoveryId,
-    sent: Map<String, Value>,
-    now: DateTime<Utc>,
-) -> DiscoveryId {
+fn merge(state: &mut TenantState, id: DiscoveryId, sent: Map<String, Value>, now: DateTime<Utc>) -> DiscoveryId {
     let merged = state.discoveries.get(&id).and_then(|record| merged(&record.discovery, sent));
     if let Some(merged) = merged
         && let Some(record) = state.discoveries.change(&id)
@@ -125,11 +107,7 @@ fn merge(
 }
 
 fn merge_profile(
-    state: &mut TenantState,
-    client_id: ClientId,
-    sent: Map<String, Value>,
-    essence: Option<String>,
-    now: DateTime<Utc>,
+    state: &mut TenantState, client_id: ClientId, sent: Map<String, Value>, essence: Option<String>, now: DateTime<Utc>,
 ) {
     if sent.is_empty() && essence.is_none() {
         return;

@@ -3,8 +3,7 @@
 //! A failed event does not change the state: rules detect failures before they change anything.
 
 use super::{
-    Context, Event, InternalError, Refusal, Warnings, booking, contact, credit, discovery, ledger, new_lead,
-    timeline,
+    Context, Event, InternalError, Refusal, Warnings, booking, contact, credit, discovery, ledger, new_lead, timeline,
 };
 use crate::state::TenantState;
 use common::event::{EventResult, InboundType};
@@ -14,11 +13,7 @@ use common::model::{ClientId, DiscoveryId, LeadId, Scope, TripId};
 /// 1).
 ///
 /// An error is a broken invariant: the state must then be discarded, and the unit of work fails.
-pub fn apply(
-    state: &mut TenantState,
-    event: &Event<'_>,
-    ctx: &mut Context<'_>,
-) -> Result<EventResult, InternalError> {
+pub fn apply(state: &mut TenantState, event: &Event<'_>, ctx: &mut Context<'_>) -> Result<EventResult, InternalError> {
     // A duplicate (D7).
     if let Some(entry) = state.ledger.get(&event.envelope.event_id) {
         return Ok(ledger::repeated_result(entry, event));
@@ -38,11 +33,7 @@ pub(crate) fn refuse_erased(event: &Event<'_>) -> EventResult {
     ledger::failed_result(event, &Refusal::ContactErased)
 }
 
-fn decide(
-    state: &mut TenantState,
-    event: &Event<'_>,
-    ctx: &mut Context<'_>,
-) -> Result<EventEffects, Refusal> {
+fn decide(state: &mut TenantState, event: &Event<'_>, ctx: &mut Context<'_>) -> Result<EventEffects, Refusal> {
     let kind = event.envelope.event_type;
     // Credit events need a scope of their own (D8).
     if kind.needs_credit_scope() && !event.caller.scopes.has(Scope::CreditWrite) {

@@ -31,11 +31,7 @@ pub(crate) enum Confirmation {
 /// Makes the booking's invoice and emits `booking.confirmed`, unless an invoice with that reference exists. Credit that
 /// the invoice counts as paid is pending until `booking.credit_applied`.
 pub(crate) fn confirm(
-    state: &mut TenantState,
-    lead_id: LeadId,
-    booking: Booking,
-    cause: &Cause,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, lead_id: LeadId, booking: Booking, cause: &Cause, ctx: &mut Context<'_>,
 ) -> Result<Confirmation, InternalError> {
     if let Some(invoice) = state.invoices.get(&booking.booking_ref) {
         let own = invoice.lead_id == lead_id;
@@ -66,11 +62,7 @@ pub(crate) fn confirm(
 /// Cancels a booking, whose invoice must be loaded, and emits `booking.cancelled`. Does nothing if it is cancelled
 /// already. The stage of its lead does not change (D25).
 pub(crate) fn cancel(
-    state: &mut TenantState,
-    booking_ref: &str,
-    reason: Option<&str>,
-    cause: &Cause,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, booking_ref: &str, reason: Option<&str>, cause: &Cause, ctx: &mut Context<'_>,
 ) -> Result<(), InternalError> {
     let unknown = InternalError("the state holds a booking that is cancelled");
     let booking_ref = booking_ref.to_owned();

@@ -19,10 +19,7 @@ pub(crate) fn trip_id(state: &TenantState, id: LeadId) -> Option<TripId> {
 
 /// Changes a lead and increases its version.
 pub(crate) fn change(
-    state: &mut TenantState,
-    id: LeadId,
-    now: DateTime<Utc>,
-    change: impl FnOnce(&mut Lead),
+    state: &mut TenantState, id: LeadId, now: DateTime<Utc>, change: impl FnOnce(&mut Lead),
 ) -> Result<(), InternalError> {
     let lead = state.leads.change(&id).ok_or(InternalError("the state holds a lead that is changed"))?;
     change(lead);
@@ -32,12 +29,7 @@ pub(crate) fn change(
 
 /// Changes the trip of a lead, if it has one, and increases the trip's version. The caller must increase the lead's
 /// version if it shows the change.
-pub(crate) fn change_trip(
-    state: &mut TenantState,
-    id: LeadId,
-    now: DateTime<Utc>,
-    change: impl FnOnce(&mut Trip),
-) {
+pub(crate) fn change_trip(state: &mut TenantState, id: LeadId, now: DateTime<Utc>, change: impl FnOnce(&mut Trip)) {
     let Some(trip_id) = trip_id(state, id) else { return };
     if let Some(trip) = state.trips.change(&trip_id) {
         change(trip);

@@ -12,11 +12,7 @@ pub(super) fn repeated_result(entry: &LedgerEntry, event: &Event<'_>) -> EventRe
 }
 
 /// Adds an applied event to the ledger and returns its result.
-pub(super) fn record_applied(
-    state: &mut TenantState,
-    event: &Event<'_>,
-    applied: EventEffects,
-) -> EventResult {
+pub(super) fn record_applied(state: &mut TenantState, event: &Event<'_>, applied: EventEffects) -> EventResult {
     let entry = LedgerEntry {
         event_id: event.envelope.event_id.clone(),
         event_type: event.envelope.event_type.as_str().to_owned(),

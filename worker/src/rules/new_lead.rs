@@ -67,14 +67,10 @@ pub(crate) struct OpenedLead {
 /// Opens a lead at the stage `inquiry` with the next enquiry number, routes it to an advisor (D16) and opens its trip
 /// workspace with a draft proposal (D20). The first stage of a lead emits no stage change (D25).
 pub(crate) fn open(
-    state: &mut TenantState,
-    new: NewLead,
-    cause: &Cause,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, new: NewLead, cause: &Cause, ctx: &mut Context<'_>,
 ) -> Result<OpenedLead, InternalError> {
     let (year, sequence) = ctx.numbers.take()?;
-    let client =
-        state.client(new.client_id).ok_or(InternalError("the state holds the client of a new lead"))?;
+    let client = state.client(new.client_id).ok_or(InternalError("the state holds the client of a new lead"))?;
     let title = title(&new, &client.name);
     let lead_id = LeadId((ctx.next_id)());
     let owner = routing::next_round_robin(&state.members, sequence).map(|member| member.email.clone());
@@ -110,9 +106,7 @@ pub(crate) fn open(
 
 /// Applies an `enquiry.submitted` event: upserts the contact and opens a lead.
 pub(super) fn apply_enquiry_submitted(
-    state: &mut TenantState,
-    event: &Event<'_>,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, event: &Event<'_>, ctx: &mut Context<'_>,
 ) -> Result<EventEffects, Refusal> {
     let payload = event.payload()?;
     let mut warnings = Warnings::default();
@@ -124,26 +118,18 @@ pub(super) fn apply_enquiry_submitted(
 
 /// The title that was sent, else one made of the destination or of the client's name.
 fn title(new: &NewLead, client_name: &str) -> String {
-    let of_destination =
-        || new.brief.destination.as_ref().map(|destination| format!("Trip to {destination}"));
-    let title =
-        new.title.clone().or_else(of_destination).unwrap_or_else(|| format!("Enquiry from {client_name}"));
+    let of_destination = || new.brief.destination.as_ref().map(|destination| format!("Trip to {destination}"));
+    let title = new.title.clone().or_else(of_destination).unwrap_or_else(|| format!("Enquiry from {client_name}"));
     title.chars().take(text::NAME).collect()
 }
 
 fn open_trip(
-    state: &mut TenantState,
-    lead_id: LeadId,
-    title: String,
-    brief: Brief,
-    itinerary: Option<String>,
+    state: &mut TenantState, lead_id: LeadId, title: String, brief: Brief, itinerary: Option<String>,
     ctx: &mut Context<'_>,
 ) -> TripId {
     let (trip_id, proposal_id) = (TripId((ctx.next_id)()), ProposalId((ctx.next_id)()));
     let now = ctx.now;
-    state
-        .trips
-        .insert(trip_id, Trip { id: trip_id, lead_id, title, brief, created_at: now, updated_at: now });
+    state.trips.insert(trip_id, Trip { id: trip_id, lead_id, title, brief, created_at: now, updated_at: now });
     state.proposals.insert(proposal_id, Proposal::draft(proposal_id, trip_id, now));
     if let Some(snapshot) = itinerary {
         state.itineraries.insert(proposal_id, Itinerary { proposal_id, snapshot, updated_at: now });
@@ -152,13 +138,7 @@ fn open_trip(
 }
 
 /// Adds the customer's message to the inbox, at the time of the cause.
-fn post_message(
-    state: &mut TenantState,
-    lead_id: LeadId,
-    message: String,
-    cause: &Cause,
-    ctx: &mut Context<'_>,
-) {
+fn post_message(state: &mut TenantState, lead_id: LeadId, message: String, cause: &Cause, ctx: &mut Context<'_>) {
     state.inbox.push(InboxMessage {
         message_id: (ctx.next_id)(),
         lead_id,

@@ -15,11 +15,7 @@ pub(crate) type PayloadFields = Map<String, Value>;
 /// before, so that the versions of its events strictly grow. For a tenant without subscriptions the envelope stays empty, and
 /// `TenantState::emitted` returns no events.
 pub(crate) fn emit(
-    state: &mut TenantState,
-    event_type: OutboundType,
-    lead_id: LeadId,
-    fields: PayloadFields,
-    cause: &Cause,
+    state: &mut TenantState, event_type: OutboundType, lead_id: LeadId, fields: PayloadFields, cause: &Cause,
     ctx: &mut Context<'_>,
 ) -> Result<(), InternalError> {
     let mut payload = lead_fields(state, lead_id)?;
@@ -73,11 +69,7 @@ fn envelope(state: &TenantState, event: &OutboundEvent) -> String {
 
 /// Emits `lead.assigned` with the lead's owner, and with the member whose email is `previous` as the previous owner.
 pub(crate) fn lead_assigned(
-    state: &mut TenantState,
-    lead_id: LeadId,
-    previous: Option<&str>,
-    cause: &Cause,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, lead_id: LeadId, previous: Option<&str>, cause: &Cause, ctx: &mut Context<'_>,
 ) -> Result<(), InternalError> {
     let owner = member(state, lead::get(state, lead_id)?.owner.as_deref());
     let fields = payload_fields([("owner", owner), ("previousOwner", member(state, previous))]);
@@ -86,11 +78,7 @@ pub(crate) fn lead_assigned(
 
 /// Emits `lead.stage_changed` with both stages and the reason.
 pub(crate) fn lead_stage_changed(
-    state: &mut TenantState,
-    lead_id: LeadId,
-    (from, to): (Stage, Stage),
-    reason: Option<&str>,
-    cause: &Cause,
+    state: &mut TenantState, lead_id: LeadId, (from, to): (Stage, Stage), reason: Option<&str>, cause: &Cause,
     ctx: &mut Context<'_>,
 ) -> Result<(), InternalError> {
     let fields = payload_fields([("from", json!(from)), ("to", json!(to)), ("reason", json!(reason))]);
@@ -99,10 +87,7 @@ pub(crate) fn lead_stage_changed(
 
 /// Emits `booking.confirmed`, with amounts in major units. `creditUsed` is present only if credit was stated.
 pub(crate) fn booking_confirmed(
-    state: &mut TenantState,
-    invoice: &Invoice,
-    cause: &Cause,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, invoice: &Invoice, cause: &Cause, ctx: &mut Context<'_>,
 ) -> Result<(), InternalError> {
     let mut fields = payload_fields([
         ("bookingRef", json!(invoice.booking_ref)),
@@ -117,11 +102,7 @@ pub(crate) fn booking_confirmed(
 
 /// Emits `booking.cancelled` with the reference of the `booking.confirmed` that it cancels.
 pub(crate) fn booking_cancelled(
-    state: &mut TenantState,
-    invoice: &Invoice,
-    reason: Option<&str>,
-    cause: &Cause,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, invoice: &Invoice, reason: Option<&str>, cause: &Cause, ctx: &mut Context<'_>,
 ) -> Result<(), InternalError> {
     let fields = payload_fields([("bookingRef", json!(invoice.booking_ref)), ("reason", json!(reason))]);
     emit(state, OutboundType::BookingCancelled, invoice.lead_id, fields, cause, ctx)
@@ -129,22 +110,14 @@ pub(crate) fn booking_cancelled(
 
 /// Emits `proposal.sent` with the proposal's content and `sentAt`.
 pub(crate) fn proposal_sent(
-    state: &mut TenantState,
-    lead_id: LeadId,
-    proposal: &Proposal,
-    cause: &Cause,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, lead_id: LeadId, proposal: &Proposal, cause: &Cause, ctx: &mut Context<'_>,
 ) -> Result<(), InternalError> {
     emit(state, OutboundType::ProposalSent, lead_id, proposal_fields(proposal), cause, ctx)
 }
 
 /// Emits `proposal.viewed` with the fields of `proposal.sent` and `viewedAt`.
 pub(crate) fn proposal_viewed(
-    state: &mut TenantState,
-    lead_id: LeadId,
-    proposal: &Proposal,
-    cause: &Cause,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, lead_id: LeadId, proposal: &Proposal, cause: &Cause, ctx: &mut Context<'_>,
 ) -> Result<(), InternalError> {
     let mut fields = proposal_fields(proposal);
     fields.insert("viewedAt".to_owned(), json!(proposal.viewed_at.map(clock::to_text)));

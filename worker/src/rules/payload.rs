@@ -46,11 +46,7 @@ impl<'a> Payload<'a> {
     }
 
     /// Reads a field with `read`, unless it is absent or null.
-    pub(crate) fn read<T>(
-        &self,
-        field: &str,
-        read: impl FnOnce(&'a RawValue) -> FieldResult<T>,
-    ) -> FieldResult<T> {
+    pub(crate) fn read<T>(&self, field: &str, read: impl FnOnce(&'a RawValue) -> FieldResult<T>) -> FieldResult<T> {
         self.get(field).map_or(Ok(None), read)
     }
 }
@@ -66,11 +62,7 @@ pub(crate) struct FieldReader<'r, 'a> {
 
 impl<'a> FieldReader<'_, 'a> {
     /// Reads a field. A rejected one is added to the warnings and counts as absent.
-    pub(crate) fn field<T>(
-        &mut self,
-        field: &str,
-        read: impl FnOnce(&'a RawValue) -> FieldResult<T>,
-    ) -> Option<T> {
+    pub(crate) fn field<T>(&mut self, field: &str, read: impl FnOnce(&'a RawValue) -> FieldResult<T>) -> Option<T> {
         self.payload.read(field, read).unwrap_or_else(|Rejected| {
             self.warnings.push_rejected(self.kind, field);
             None

@@ -13,26 +13,15 @@ use uuid::Uuid;
 
 /// Event types that never fail, whatever the order of events.
 const NEVER_FAIL: &[&str] = &[
-    "contact.identified",
-    "enquiry.submitted",
-    "traveller.discovery_upserted",
-    "trip.planning_started",
-    "booking.started",
-    "booking.abandoned",
-    "booking.completed",
-    "employee.credit_updated",
+    "contact.identified", "enquiry.submitted", "traveller.discovery_upserted", "trip.planning_started",
+    "booking.started", "booking.abandoned", "booking.completed", "employee.credit_updated",
 ];
 const MAY_FAIL: &[&str] = &["contact.updated", "booking.credit_applied"];
 
 /// Actors of a small pool, so that identities collide: emails in different case, some on a company's domain.
 fn actor() -> impl Strategy<Value = Value> {
-    let emails = select(vec![
-        "ana@example.com",
-        "ANA@Example.com",
-        "bob@initech.com",
-        "Bob@Initech.COM",
-        "eve@gmail.com",
-    ]);
+    let emails =
+        select(vec!["ana@example.com", "ANA@Example.com", "bob@initech.com", "Bob@Initech.COM", "eve@gmail.com"]);
     let external_ids = select(vec!["x-1", "x-2", "x-3"]);
     let phones = select(vec!["+1 2", "12", "3-4", "34"]);
     let names = select(vec!["Ana", "Bob", "Eve"]);
@@ -47,10 +36,8 @@ fn actor() -> impl Strategy<Value = Value> {
 fn payload() -> impl Strategy<Value = Value> {
     let id = || option::weighted(0.2, (1..60_u128).prop_map(|id| Uuid::from_u128(id).to_string()));
     let names = (id(), id(), id(), option::weighted(0.3, select(vec!["p-1", "p-2"])));
-    let booking =
-        (option::weighted(0.6, select(vec!["BR-1", "BR-2", "BR-3"])), option::of(0..300_u32), 0..300_u32);
-    let rest =
-        (option::of(-1..9_i32), select(vec!["10:00:00Z", "12:30:00+02:00", "12:00:00+02:00"]), any::<bool>());
+    let booking = (option::weighted(0.6, select(vec!["BR-1", "BR-2", "BR-3"])), option::of(0..300_u32), 0..300_u32);
+    let rest = (option::of(-1..9_i32), select(vec!["10:00:00Z", "12:30:00+02:00", "12:00:00+02:00"]), any::<bool>());
     (names, booking, rest).prop_map(|(names, (booking_ref, used, applied), (pax, at, told))| {
         let (lead, trip, discovery, external) = names;
         json!({

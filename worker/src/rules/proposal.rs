@@ -18,11 +18,7 @@ pub(crate) struct Offer<'a> {
 /// Marks the proposal as sent, whatever its status was, and emits `proposal.sent`. A proposal that was sent before is
 /// sent again and counts as not viewed.
 pub(crate) fn send(
-    state: &mut TenantState,
-    lead_id: LeadId,
-    offer: Offer<'_>,
-    cause: &Cause,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, lead_id: LeadId, offer: Offer<'_>, cause: &Cause, ctx: &mut Context<'_>,
 ) -> Result<(), WriteError> {
     let id = find(state, lead_id)?.id;
     let now = ctx.now;
@@ -40,10 +36,7 @@ pub(crate) fn send(
 /// Marks the proposal, which must have been sent, as viewed by the traveler, and emits `proposal.viewed`. Does nothing if
 /// it was viewed before.
 pub(crate) fn view(
-    state: &mut TenantState,
-    lead_id: LeadId,
-    cause: &Cause,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, lead_id: LeadId, cause: &Cause, ctx: &mut Context<'_>,
 ) -> Result<(), WriteError> {
     let proposal = find(state, lead_id)?;
     let id = proposal.id;
@@ -61,11 +54,7 @@ pub(crate) fn view(
 }
 
 /// Discards the proposal, whether it was sent or not.
-pub(crate) fn discard(
-    state: &mut TenantState,
-    lead_id: LeadId,
-    ctx: &mut Context<'_>,
-) -> Result<(), WriteError> {
+pub(crate) fn discard(state: &mut TenantState, lead_id: LeadId, ctx: &mut Context<'_>) -> Result<(), WriteError> {
     let proposal = find(state, lead_id)?;
     let id = proposal.id;
     if proposal.status != ProposalStatus::Discarded {
@@ -82,11 +71,7 @@ fn find(state: &TenantState, lead_id: LeadId) -> Result<&Proposal, WriteError> {
 
 /// Changes the proposal and increases the versions of trip and lead (D19).
 fn change(
-    state: &mut TenantState,
-    lead_id: LeadId,
-    id: ProposalId,
-    ctx: &Context<'_>,
-    change: impl FnOnce(&mut Proposal),
+    state: &mut TenantState, lead_id: LeadId, id: ProposalId, ctx: &Context<'_>, change: impl FnOnce(&mut Proposal),
 ) -> Result<Proposal, InternalError> {
     let found = state.proposals.change(&id);
     let proposal = found.ok_or(InternalError("the state holds a proposal that was found"))?;

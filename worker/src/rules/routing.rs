@@ -14,11 +14,7 @@ pub(crate) fn next_round_robin(members: &[Member], sequence: i32) -> Option<&Mem
 
 /// Emits `lead.assigned` and notifies the owner. Does nothing if the lead has no owner.
 pub(crate) fn announce_owner(
-    state: &mut TenantState,
-    lead_id: LeadId,
-    previous: Option<&str>,
-    cause: &Cause,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, lead_id: LeadId, previous: Option<&str>, cause: &Cause, ctx: &mut Context<'_>,
 ) -> Result<(), InternalError> {
     let lead = lead::get(state, lead_id)?;
     let Some(owner) = lead.owner.clone() else { return Ok(()) };
@@ -36,11 +32,7 @@ pub(crate) fn check_member(state: &TenantState, email: &str) -> Result<(), Write
 
 /// Assigns the lead to a member, emits `lead.assigned` and notifies the member. Does nothing if they own it already.
 pub(crate) fn assign(
-    state: &mut TenantState,
-    lead_id: LeadId,
-    owner: String,
-    cause: &Cause,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, lead_id: LeadId, owner: String, cause: &Cause, ctx: &mut Context<'_>,
 ) -> Result<(), InternalError> {
     let previous = lead::get(state, lead_id)?.owner.clone();
     if previous.as_ref() == Some(&owner) {
@@ -54,12 +46,7 @@ pub(crate) fn assign(
 
 /// Notifies a member about a lead. `text` names the lead by its enquiry number only; it must not contain personal data.
 pub(crate) fn notify_member(
-    state: &mut TenantState,
-    to: String,
-    kind: NotificationKind,
-    lead_id: LeadId,
-    text: String,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, to: String, kind: NotificationKind, lead_id: LeadId, text: String, ctx: &mut Context<'_>,
 ) {
     let id = (ctx.next_id)();
     state.notifications.push(Notification { id, at: ctx.now, to, kind, lead_id: Some(lead_id), text });

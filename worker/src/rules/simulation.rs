@@ -85,8 +85,7 @@ impl Simulation {
 
     /// Applies a unit whose first event is the `first`-th of all.
     pub(super) fn redeliver(&mut self, sent: &[Sent], first: i16, loading: Loading) -> Vec<EventResult> {
-        let body: Vec<_> =
-            sent.iter().map(|s| envelope(&s.id, s.kind, &s.actor, &s.payload.to_string())).collect();
+        let body: Vec<_> = sent.iter().map(|s| envelope(&s.id, s.kind, &s.actor, &s.payload.to_string())).collect();
         let body = format!(r#"{{"events": [{}]}}"#, body.join(","));
         let batch = parse_batch(body.as_bytes(), "acme").unwrap();
         let caller = caller();
@@ -168,10 +167,7 @@ impl Rows {
         save(&mut self.profiles, &state.profiles, |row| row.client_id, |row| Some(row.updated_at));
         save(&mut self.credits, &state.credits, |row| row.client_id, |row| Some(row.as_of));
         for id in &state.ledger_added {
-            assert!(
-                self.ledger.insert(id.clone(), state.ledger[id].clone()).is_none(),
-                "{id} is in the ledger twice"
-            );
+            assert!(self.ledger.insert(id.clone(), state.ledger[id].clone()).is_none(), "{id} is in the ledger twice");
         }
         self.timeline.extend(state.timeline);
         self.inbox.extend(state.inbox);
@@ -208,19 +204,13 @@ fn unique<K: Ord + Debug>(keys: impl Iterator<Item = K>) {
     keys.for_each(|key| assert!(seen.replace(key).is_none(), "unique index violated"));
 }
 
-fn load<K: Ord + Clone, V: Clone>(
-    table: &mut Table<K, V>,
-    rows: &BTreeMap<K, V>,
-    wanted: impl Fn(&K, &V) -> bool,
-) {
+fn load<K: Ord + Clone, V: Clone>(table: &mut Table<K, V>, rows: &BTreeMap<K, V>, wanted: impl Fn(&K, &V) -> bool) {
     let wanted = rows.iter().filter(|(key, row)| wanted(key, row));
     wanted.for_each(|(key, row)| table.load(key.clone(), row.clone()));
 }
 
 fn save<K: Ord + Clone + Debug, V: Clone + PartialEq>(
-    rows: &mut BTreeMap<K, V>,
-    table: &Table<K, V>,
-    key: impl Fn(&V) -> K,
+    rows: &mut BTreeMap<K, V>, table: &Table<K, V>, key: impl Fn(&V) -> K,
     version: impl Fn(&V) -> Option<DateTime<Utc>>,
 ) {
     for row in table.in_state(RowState::New) {

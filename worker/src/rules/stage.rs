@@ -17,10 +17,7 @@ fn visible_chars(reason: &str) -> usize {
 /// (specification: States and transitions). `reason` must be trimmed. The API may set fewer stages than an advisor, see
 /// `records::lead::check_stage_of_api` (D21).
 pub(crate) fn check_move(
-    state: &TenantState,
-    lead_id: LeadId,
-    to: Stage,
-    reason: Option<&str>,
+    state: &TenantState, lead_id: LeadId, to: Stage, reason: Option<&str>,
 ) -> Result<(), WriteRefusal> {
     match to {
         Stage::BuildingProposal | Stage::Negotiation => {
@@ -42,12 +39,7 @@ pub(crate) fn check_move(
 ///
 /// The event contains `reason`; a lost lead keeps it.
 pub(crate) fn move_to(
-    state: &mut TenantState,
-    lead_id: LeadId,
-    to: Stage,
-    reason: Option<&str>,
-    cause: &Cause,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, lead_id: LeadId, to: Stage, reason: Option<&str>, cause: &Cause, ctx: &mut Context<'_>,
 ) -> Result<bool, InternalError> {
     let from = lead::get(state, lead_id)?.stage;
     if from == to {

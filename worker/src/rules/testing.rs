@@ -16,13 +16,7 @@ use uuid::Uuid;
 /// The tenant of all tests, with Traveller Discovery on.
 pub(super) fn tenant() -> Tenant {
     let (slug, enquiry_prefix) = ("acme".to_owned(), "ENQ".to_owned());
-    Tenant {
-        id: TenantId(Uuid::nil()),
-        slug,
-        enquiry_prefix,
-        discovery_enabled: true,
-        has_subscriptions: true,
-    }
+    Tenant { id: TenantId(Uuid::nil()), slug, enquiry_prefix, discovery_enabled: true, has_subscriptions: true }
 }
 
 pub(super) fn member(email: &str) -> Member {
@@ -70,10 +64,7 @@ pub(crate) fn envelope(id: &str, kind: &str, actor: &Value, payload: &str) -> St
 
 /// The events of a message, of which the first one is the `first`-th.
 pub(super) fn events<'a>(
-    caller: &'a Caller,
-    request_id: Uuid,
-    batch: &'a [Envelope<'a>],
-    first: i16,
+    caller: &'a Caller, request_id: Uuid, batch: &'a [Envelope<'a>], first: i16,
 ) -> Vec<Event<'a>> {
     let event = |(ordinal, envelope)| Event { caller, envelope, request_id, ordinal, request_context: None };
     (first..).zip(batch).map(event).collect()
@@ -126,12 +117,7 @@ impl World {
     }
 
     /// Like `send`, but returns an internal error instead of panicking.
-    pub(super) fn try_send(
-        &mut self,
-        kind: &str,
-        actor: Value,
-        payload: Value,
-    ) -> Result<EventResult, InternalError> {
+    pub(super) fn try_send(&mut self, kind: &str, actor: Value, payload: Value) -> Result<EventResult, InternalError> {
         let id = format!("auto-{}", self.messages);
         self.try_apply(&envelope(&id, kind, &actor, &payload.to_string()))
     }
@@ -178,8 +164,7 @@ impl World {
     pub(super) fn booking(&mut self, booking_ref: &str, credit_used: u32) -> EventResult {
         let ana = json!({"email": "ana@example.com"});
         self.send("enquiry.submitted", ana.clone(), json!({}));
-        let payload =
-            json!({"bookingRef": booking_ref, "amount": 1000, "currency": "INR", "creditUsed": credit_used});
+        let payload = json!({"bookingRef": booking_ref, "amount": 1000, "currency": "INR", "creditUsed": credit_used});
         self.send("booking.completed", ana, payload)
     }
 

@@ -36,16 +36,12 @@ pub(super) fn detail(warning: &str) -> String {
         ENQUIRY_NOT_FOUND => "the enquiry that the event names does not exist, or is another client's",
         NO_OPEN_ENQUIRY => "the client has no open enquiry; the event is in the timeline only",
         BOOKING_REF_CONFLICT => "another enquiry has a booking with this bookingRef",
-        BOOKING_CANCELLED => {
-            "the booking with this bookingRef was canceled; a new one needs a new bookingRef"
-        }
+        BOOKING_CANCELLED => "the booking with this bookingRef was canceled; a new one needs a new bookingRef",
         ITINERARY_REJECTED => "itinerarySnapshot must be an object as the API's description says",
         DISCOVERY_NOT_ENABLED => "the agency has not turned Traveller Discovery on",
         DISCOVERY_FAILED => "Traveller Discovery could not be stored; resend it with a new eventId",
         _ => match warning.split_once(':').map_or("", |(_, field)| field) {
-            "travelDates" => {
-                "must have startDate, endDate or both as YYYY-MM-DD, and not end before it starts"
-            }
+            "travelDates" => "must have startDate, endDate or both as YYYY-MM-DD, and not end before it starts",
             "party" | "paxCount" => {
                 return format!("counts and ages must be whole numbers from 0 to {}", Party::COUNT_MAX);
             }
@@ -104,10 +100,7 @@ mod tests {
 
     #[test]
     fn a_warning_says_what_was_expected() {
-        assert_eq!(
-            detail("brief_field_rejected:paxCount"),
-            "counts and ages must be whole numbers from 0 to 1000"
-        );
+        assert_eq!(detail("brief_field_rejected:paxCount"), "counts and ages must be whole numbers from 0 to 1000");
         assert_eq!(detail("booking_field_rejected:bookingRef"), "must be a text of at most 100 characters");
         assert!(detail(NO_OPEN_ENQUIRY).contains("timeline only"));
     }

@@ -2,14 +2,10 @@
 
 mod streams;
 
-pub(crate) use streams::{
-    InboxKind, InboxMessage, Notification, NotificationKind, OutboundEvent, TimelineEntry,
-};
+pub(crate) use streams::{InboxKind, InboxMessage, Notification, NotificationKind, OutboundEvent, TimelineEntry};
 
 use chrono::{DateTime, Utc};
-use common::model::{
-    Brief, ClientId, DiscoveryId, Email, LeadId, Phone, ProposalId, Stage, TenantId, TripId,
-};
+use common::model::{Brief, ClientId, DiscoveryId, Email, LeadId, Phone, ProposalId, Stage, TenantId, TripId};
 use common::record::Traveler;
 use common::view::TravelerView;
 use serde_json::Value;

@@ -73,10 +73,7 @@ pub(crate) struct StoredAction {
 }
 
 /// Adds actions in their order.
-pub(crate) async fn add_actions(
-    database: &Database,
-    actions: &[(TenantId, &Message)],
-) -> Result<(), TxError> {
+pub(crate) async fn add_actions(database: &Database, actions: &[(TenantId, &Message)]) -> Result<(), TxError> {
     let tenants = column(actions, |(tenant, _)| tenant.0);
     let properties = column(actions, |(_, message)| message.stored_properties());
     let bodies = column(actions, |(_, message)| message.body.as_slice());

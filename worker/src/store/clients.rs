@@ -1,8 +1,6 @@
 //! Clients: how they are found by their identities, locked, loaded and written.
 
-use super::{
-    Columns, LoadRequest, Locking, States, bind_found, company, found, locks, rows, unreadable, write_rows,
-};
+use super::{Columns, LoadRequest, Locking, States, bind_found, company, found, locks, rows, unreadable, write_rows};
 use crate::state::{Client, ClientType, RowState, TenantState};
 use chrono::{DateTime, Utc};
 use common::db::{Query, TxError};
@@ -190,9 +188,8 @@ pub(super) fn load(request: &LoadRequest) -> Option<Query<'static>> {
         }
     }
     let alone = people.emails.iter().map(|(tenant, email)| (*tenant, email.as_str()));
-    by_email.extend(
-        alone.filter(|email| !with_external_id.contains(email)).map(|(tenant, email)| (tenant, email, None)),
-    );
+    by_email
+        .extend(alone.filter(|email| !with_external_id.contains(email)).map(|(tenant, email)| (tenant, email, None)));
     let (phone_tenants, phones) = people.phones.columns();
     let query = Query::new(LOAD)
         .bind_column(&by_email, |email| email.0)

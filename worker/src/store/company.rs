@@ -83,8 +83,7 @@ pub(super) fn load_moved(request: &LoadRequest) -> Option<Query<'static>> {
     let (domain_tenants, pairs) = request.company_emails.columns();
     let domains: Vec<String> = pairs.into_iter().map(|(_, domain)| domain).collect();
     let (email_tenants, emails) = request.assigned_emails.columns();
-    let accounts =
-        Query::new(LOAD_MOVED).bind(client_tenants).bind(clients).bind(domain_tenants).bind(domains);
+    let accounts = Query::new(LOAD_MOVED).bind(client_tenants).bind(clients).bind(domain_tenants).bind(domains);
     Some(accounts.bind(email_tenants).bind(emails))
 }
 
@@ -130,9 +129,7 @@ pub(super) fn fill(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
 
 /// Adds the entry on `account` to the state, if there is one.
 pub(super) fn fill_contact(
-    state: &mut TenantState,
-    account: ClientId,
-    columns: &mut Columns<'_>,
+    state: &mut TenantState, account: ClientId, columns: &mut Columns<'_>,
 ) -> Result<(), TxError> {
     let Some(email) = columns.take::<Option<&str>>() else { return Ok(()) };
     let name = columns.take();

@@ -17,12 +17,9 @@ common::statements! {
 ///
 /// `counters` need not be durable: in the server's log a lead's commit follows the commit of its number.
 pub(crate) async fn reserve_numbers(
-    counters: &Database,
-    wanted: &[(TenantId, i32)],
-    year: i16,
+    counters: &Database, wanted: &[(TenantId, i32)], year: i16,
 ) -> Result<Vec<(TenantId, i32)>, TxError> {
-    let (tenants, counts): (Vec<Uuid>, Vec<i32>) =
-        wanted.iter().map(|(tenant, count)| (tenant.0, *count)).unzip();
+    let (tenants, counts): (Vec<Uuid>, Vec<i32>) = wanted.iter().map(|(tenant, count)| (tenant.0, *count)).unzip();
     let rows = counters.query(RESERVE.as_str(), &[&tenants, &counts, &year]).await?;
     Ok(rows.iter().map(|row| (TenantId(row.get(0)), row.get(1))).collect())
 }

@@ -1,8 +1,6 @@
 //! Trip discovery records and traveler profiles. The record of a lead is loaded with the lead.
 
-use super::{
-    ClientReferences, Columns, LoadRequest, States, bind_found, found, rows, unreadable, write_rows,
-};
+use super::{ClientReferences, Columns, LoadRequest, States, bind_found, found, rows, unreadable, write_rows};
 use crate::state::{Discovery, TravellerProfile};
 use common::db::{Query, TxError};
 use common::model::{ClientId, DiscoveryId, LeadId, TenantId};
@@ -61,10 +59,7 @@ pub(super) fn load_profiles(request: &LoadRequest) -> Option<Query<'static>> {
 }
 
 /// Reads the discovery record of a lead; `None` if it has none.
-pub(super) fn read_discovery(
-    lead_id: LeadId,
-    columns: &mut Columns<'_>,
-) -> Result<Option<Discovery>, TxError> {
+pub(super) fn read_discovery(lead_id: LeadId, columns: &mut Columns<'_>) -> Result<Option<Discovery>, TxError> {
     let Some(id) = columns.take::<Option<_>>() else { return Ok(None) };
     Ok(Some(Discovery {
         id: DiscoveryId(id),

@@ -115,8 +115,7 @@ impl StoredResponses {
 }
 
 pub(crate) fn store_responses(
-    responses: &[(IdempotencyKey, StoredResponse)],
-    now: DateTime<Utc>,
+    responses: &[(IdempotencyKey, StoredResponse)], now: DateTime<Utc>,
 ) -> Option<Query<'static>> {
     let responses: Vec<_> = responses.iter().map(|response| (response.0.tenant.0, response)).collect();
     write_rows!(

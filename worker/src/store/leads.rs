@@ -1,8 +1,8 @@
 //! Leads, each with its trip; on request also with the trip's newest proposal and the discovery record.
 
 use super::{
-    ClientReferences, Columns, LoadRequest, States, WantedIdentities, bind_found, discoveries, found,
-    proposals, rows, trips, unreadable, write_rows,
+    ClientReferences, Columns, LoadRequest, States, WantedIdentities, bind_found, discoveries, found, proposals, rows,
+    trips, unreadable, write_rows,
 };
 use crate::state::{Lead, RowState};
 use common::db::{Query, TxError};

@@ -2,8 +2,8 @@
 //! the unit names, so none waits for the rows of another.
 
 use super::{
-    ErasedIdentities, LoadRequest, States, TenantErasures, clients, company, credits, discoveries,
-    erased_identities, invoices, leads, ledger, locks, rosters, tenants,
+    ErasedIdentities, LoadRequest, States, TenantErasures, clients, company, credits, discoveries, erased_identities,
+    invoices, leads, ledger, locks, rosters, tenants,
 };
 use common::db::{Query, TxError};
 use common::model::{ClientId, TenantId};
@@ -69,10 +69,7 @@ impl Load {
     ///
     /// `erased` looks up which identities belonged to people who were erased.
     pub(crate) fn new(
-        request: &LoadRequest,
-        locking: Locking,
-        claims: Vec<Query<'static>>,
-        erased: Option<Query<'static>>,
+        request: &LoadRequest, locking: Locking, claims: Vec<Query<'static>>, erased: Option<Query<'static>>,
     ) -> Self {
         let mut load = Self { steps: Vec::with_capacity(12), queries: Vec::with_capacity(12) };
         load.add(LoadStep::Tenants, Some(tenants::load(request)));

@@ -19,8 +19,7 @@ common::statements! {
 /// waiting.
 pub(super) fn take(request: &LoadRequest, locking: Locking) -> Option<Query<'static>> {
     let people = &request.people;
-    let mut locks: Vec<i64> =
-        people.phones.iter().map(|(tenant, phone)| lock_key(*tenant, "phone", phone)).collect();
+    let mut locks: Vec<i64> = people.phones.iter().map(|(tenant, phone)| lock_key(*tenant, "phone", phone)).collect();
     if locking == Locking::Everything {
         locks.extend(people.emails.iter().map(|(tenant, email)| email_lock(*tenant, email)));
         locks.extend(people.external_ids.keys().map(|(tenant, id)| external_id_lock(*tenant, id)));
@@ -40,8 +39,7 @@ pub(super) fn external_id_lock(tenant: Uuid, external_id: &str) -> i64 {
 /// The key of an advisory lock. All releases must compute the same one. Identities with the same hash only wait for each
 /// other.
 pub(super) fn lock_key(tenant: Uuid, kind: &str, key: &str) -> i64 {
-    let digest =
-        Sha256::new_with_prefix(tenant).chain_update(kind).chain_update([0]).chain_update(key).finalize();
+    let digest = Sha256::new_with_prefix(tenant).chain_update(kind).chain_update([0]).chain_update(key).finalize();
     let mut first = [0; 8];
     first.copy_from_slice(&digest[..8]);
     i64::from_be_bytes(first)

@@ -37,8 +37,8 @@ mod usage;
 mod write;
 
 pub(crate) use advisor_actions::{
-    StoredAction, TENANTS as TENANTS_OF_TURN, add_actions, begin_action, claim_action, count_actions,
-    drop_action, next_actions, remove_action,
+    StoredAction, TENANTS as TENANTS_OF_TURN, add_actions, begin_action, claim_action, count_actions, drop_action,
+    next_actions, remove_action,
 };
 pub(crate) use counters::reserve_numbers;
 pub(crate) use erased_identities::{ErasedIdentities, load as load_erased_identities};
@@ -137,8 +137,7 @@ fn unreadable(what: &str) -> TxError {
 
 /// The records of one type in all states, each with its tenant.
 fn rows<'s, R: 's, I: Iterator<Item = R>>(
-    states: &'s States,
-    of: impl Fn(&'s crate::state::TenantState) -> I,
+    states: &'s States, of: impl Fn(&'s crate::state::TenantState) -> I,
 ) -> Vec<(Uuid, R)> {
     let of_tenant = |(tenant, state): (&TenantId, &'s crate::state::TenantState)| {
         let tenant = tenant.0;

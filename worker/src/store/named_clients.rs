@@ -38,14 +38,10 @@ pub(super) use found;
 
 /// Binds what [`found!`] takes, `$1` to `$13`.
 pub(super) fn bind_found<'a>(
-    query: Query<'a>,
-    people: &WantedIdentities,
-    events: i64,
-    named: &ClientReferences,
+    query: Query<'a>, people: &WantedIdentities, events: i64, named: &ClientReferences,
 ) -> Query<'a> {
     let (email_tenants, emails) = people.emails.columns();
-    let (external_tenants, external_ids): (Vec<Uuid>, Vec<String>) =
-        people.external_ids.keys().cloned().unzip();
+    let (external_tenants, external_ids): (Vec<Uuid>, Vec<String>) = people.external_ids.keys().cloned().unzip();
     let (phone_tenants, phones) = people.phones.columns();
     let (id_tenants, ids) = named.ids.columns();
     let (lead_tenants, leads) = named.leads.columns();

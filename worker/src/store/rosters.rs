@@ -78,8 +78,7 @@ pub(super) fn delete(states: &States) -> Option<Query<'_>> {
 
 /// Writes new and changed rosters.
 pub(super) fn insert(states: &States) -> Option<Query<'_>> {
-    let places: Vec<(Uuid, Place<'_>)> =
-        rows(states, |state| state.rosters.new_or_changed().flat_map(places));
+    let places: Vec<(Uuid, Place<'_>)> = rows(states, |state| state.rosters.new_or_changed().flat_map(places));
     write_rows!(INSERT, places, |tenant, place| [
         tenant,
         place.client.0,

@@ -22,12 +22,9 @@ pub(crate) const DEADLINE_PASSED: &str = "W1002";
 /// passed by the server's clock. Must be the transaction's last statement: it locks one row of the tenant, for which all
 /// other writes of the tenant wait.
 pub(crate) fn count_writes(
-    writes: &BTreeMap<TenantId, i64>,
-    now: DateTime<Utc>,
-    deadline: DateTime<Utc>,
+    writes: &BTreeMap<TenantId, i64>, now: DateTime<Utc>, deadline: DateTime<Utc>,
 ) -> Query<'static> {
-    let (tenants, counts): (Vec<Uuid>, Vec<i64>) =
-        writes.iter().map(|(tenant, count)| (tenant.0, *count)).unzip();
+    let (tenants, counts): (Vec<Uuid>, Vec<i64>) = writes.iter().map(|(tenant, count)| (tenant.0, *count)).unzip();
     Query::new(COUNT).bind(tenants).bind(first_of_month(now)).bind(counts).bind(deadline)
 }
 

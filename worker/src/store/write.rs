@@ -1,8 +1,7 @@
 //! Persist: the changes of a unit of work, in one round trip.
 
 use super::{
-    States, clients, company, credits, discoveries, invoices, leads, ledger, proposals, rosters, streams,
-    trips,
+    States, clients, company, credits, discoveries, invoices, leads, ledger, proposals, rosters, streams, trips,
 };
 use chrono::{DateTime, Utc};
 use common::db::Query;

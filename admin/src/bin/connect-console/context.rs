@@ -32,10 +32,7 @@ pub(crate) struct Context<'a> {
 
 impl<'a> Context<'a> {
     pub(crate) const fn new(
-        app: &'a App,
-        request: &'a Request,
-        (session, token): (&'a Session, &'a str),
-        tenant: Option<&'a Tenant>,
+        app: &'a App, request: &'a Request, (session, token): (&'a Session, &'a str), tenant: Option<&'a Tenant>,
         id: Option<&'a str>,
     ) -> Self {
         Self { app, request, session, token, tenant, id }
@@ -134,22 +131,13 @@ pub(crate) struct Change<'a> {
 
 impl<'a> Change<'a> {
     /// A change of a request that one of the console's own pages has sent.
-    pub(crate) fn new(
-        _proof: SameOrigin,
-        context: Context<'a>,
-        client: Lease,
-        form: Fields,
-        sent: SentForm,
-    ) -> Self {
+    pub(crate) fn new(_proof: SameOrigin, context: Context<'a>, client: Lease, form: Fields, sent: SentForm) -> Self {
         Self { context, client, actor: context.session.identity.actor(context.session.method), form, sent }
     }
 
     /// Waits for something outside of the database. The connection is given back meanwhile: a few people who wait for a name service
     /// would otherwise leave none to others.
-    pub(crate) async fn without_database<T>(
-        self,
-        waited: impl Future<Output = T>,
-    ) -> Result<(Self, T), Failure> {
+    pub(crate) async fn without_database<T>(self, waited: impl Future<Output = T>) -> Result<(Self, T), Failure> {
         let Self { context, client, actor, form, sent } = self;
         drop(client);
         let output = waited.await;
@@ -159,9 +147,7 @@ impl<'a> Change<'a> {
 
     /// Runs the operation that the form asks for, and redirects to the page at `path`, which says what was done.
     pub(crate) async fn run<T>(
-        mut self,
-        path: String,
-        operation: impl AsyncFnOnce(&mut Client, &Actor) -> Result<T>,
+        mut self, path: String, operation: impl AsyncFnOnce(&mut Client, &Actor) -> Result<T>,
     ) -> Result<Response, Failure> {
         let page = redirect(&path);
         let actor = self.actor.with_form(&self.sent, FormResult { page: path, heading: None });
@@ -172,9 +158,7 @@ impl<'a> Change<'a> {
     /// [`run`](Self::run) for an operation on the broker. It has a connection to the database for each of its steps only: a few people
     /// who wait for the broker would otherwise leave none to others.
     pub(crate) async fn run_in_steps<T>(
-        self,
-        path: String,
-        operation: impl AsyncFnOnce(&mut RequestSteps<'a>, &Actor) -> Result<T, Failure>,
+        self, path: String, operation: impl AsyncFnOnce(&mut RequestSteps<'a>, &Actor) -> Result<T, Failure>,
     ) -> Result<Response, Failure> {
         let Self { context, client, actor, sent, .. } = self;
         drop(client);

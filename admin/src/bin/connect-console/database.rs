@@ -56,17 +56,14 @@ impl ConsoleDatabase {
     /// Takes one of an agency, for what [`DatabaseTime::limit`] runs. Operators, who have none, are like an agency.
     pub(crate) async fn of_agency(&self, slug: Option<&str>, time: &DatabaseTime) -> Result<Lease, TxError> {
         let place = timeout(CONNECTION_WAIT, self.of_agencies.enter(slug.unwrap_or_default())).await;
-        let place = place.map_err(|_| {
-            TxError::Unavailable("all connections of the agency to Postgres are in use".to_owned())
-        })?;
+        let place = place
+            .map_err(|_| TxError::Unavailable("all connections of the agency to Postgres are in use".to_owned()))?;
         Ok(Lease::begin(self.pages.client().await?, time, Some(place)))
     }
 
     /// Runs a step of something that goes on without a connection, which must not end where the step does.
     pub(crate) async fn step<T>(
-        &self,
-        slug: Option<&str>,
-        work: impl AsyncFnOnce(&mut Client) -> Result<T>,
+        &self, slug: Option<&str>, work: impl AsyncFnOnce(&mut Client) -> Result<T>,
     ) -> Result<T> {
         let time = DatabaseTime::default();
         let step = async { work(&mut *self.of_agency(slug, &time).await?).await };
@@ -75,8 +72,7 @@ impl ConsoleDatabase {
 
     /// Whether the database works. Closes connections that have hung while nobody used them; that all are used is no failure.
     pub(crate) async fn is_writable(&self, within: Duration) -> bool {
-        let (is_writable, _) =
-            tokio::join!(self.sign_ins.is_writable(within), self.pages.is_writable(within));
+        let (is_writable, _) = tokio::join!(self.sign_ins.is_writable(within), self.pages.is_writable(within));
         Database::observe(&[self.pages.clone(), self.sign_ins.clone()]);
         is_writable
     }

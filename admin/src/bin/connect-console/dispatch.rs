@@ -26,9 +26,7 @@ const NO_ROUTE: &str = "none";
 
 /// Responds to a request. `body` reads its body, which is small if the route is public.
 pub(crate) async fn respond(
-    app: &App,
-    request: &Request,
-    body: impl AsyncFnOnce(bool) -> Result<Bytes, Failure>,
+    app: &App, request: &Request, body: impl AsyncFnOnce(bool) -> Result<Bytes, Failure>,
 ) -> Response {
     let begun = Instant::now();
     let mut label = NO_ROUTE;
@@ -50,27 +48,17 @@ pub(crate) fn respond_overloaded(app: &App, request: &Request) -> Response {
     finish(app, request, NO_ROUTE, Instant::now(), response)
 }
 
-fn finish(
-    app: &App,
-    request: &Request,
-    label: &'static str,
-    begun: Instant,
-    mut response: Response,
-) -> Response {
+fn finish(app: &App, request: &Request, label: &'static str, begun: Instant, mut response: Response) -> Response {
     add_headers(app, request.id, response.headers_mut());
     let method = if request.method == Method::POST { "POST" } else { "GET" };
     let status = response.status().as_str().to_owned();
-    metrics::counter!(CONSOLE_REQUESTS, "route" => label, "method" => method, "status" => status)
-        .increment(1);
+    metrics::counter!(CONSOLE_REQUESTS, "route" => label, "method" => method, "status" => status).increment(1);
     metrics::histogram!(CONSOLE_DURATION, "route" => label).record(begun.elapsed().as_secs_f64());
     response
 }
 
 async fn handle(
-    app: &App,
-    request: &Request,
-    body: impl AsyncFnOnce(bool) -> Result<Bytes, Failure>,
-    label: &mut &'static str,
+    app: &App, request: &Request, body: impl AsyncFnOnce(bool) -> Result<Bytes, Failure>, label: &mut &'static str,
 ) -> Result<Response, Failure> {
     let found = match find(&request.method, &request.path) {
         Ok(found) => found,
@@ -117,17 +105,14 @@ async fn without_route(app: &App, request: &Request, failure: Failure) -> Respon
         session(app, request, &client, true).await.ok()?
     };
     match session.await {
-        Some((session, token)) => {
-            failure.into_response_to(&Context::new(app, request, (&session, &token), None, None))
-        }
+        Some((session, token)) => failure.into_response_to(&Context::new(app, request, (&session, &token), None, None)),
         None => failure.into_response(request.id),
     }
 }
 
 /// Responds to somebody who is signed in. `posted` reads the form.
 async fn signed_in(
-    context: Context<'_>,
-    found: &Found<'_>,
+    context: Context<'_>, found: &Found<'_>,
     posted: impl AsyncFnOnce() -> Result<Option<(SameOrigin, Fields)>, Failure>,
 ) -> Result<Response, Failure> {
     let Context { app, request, session, token, .. } = context;
@@ -195,10 +180,7 @@ fn repeated(view: &View<'_>, result: &FormResult) -> Response {
 
 /// The session of a request, with its token, unless it began with the headers of a proxy that names somebody else now.
 pub(crate) async fn session(
-    app: &App,
-    request: &Request,
-    client: &Client,
-    is_refresh: bool,
+    app: &App, request: &Request, client: &Client, is_refresh: bool,
 ) -> Result<Option<(Session, String)>, Failure> {
     let Some(token) = SESSION.read(&request.headers, &app.url) else { return Ok(None) };
     let Some(session) = find_session(client, &token, is_refresh).await? else { return Ok(None) };
@@ -206,17 +188,13 @@ pub(crate) async fn session(
         return Ok(Some((session, token)));
     }
     // Without the settings of the proxy nobody confirms the session.
-    let confirmed =
-        app.proxy.as_ref().map_or(Ok(false), |proxy| proxy.confirms(request, &session, &app.groups));
+    let confirmed = app.proxy.as_ref().map_or(Ok(false), |proxy| proxy.confirms(request, &session, &app.groups));
     Ok(confirmed?.then_some((session, token)))
 }
 
 /// Routes that need no session.
 async fn public(
-    app: &App,
-    request: &Request,
-    found: &Found<'_>,
-    posted: Option<(SameOrigin, Fields)>,
+    app: &App, request: &Request, found: &Found<'_>, posted: Option<(SameOrigin, Fields)>,
 ) -> Result<Response, Failure> {
     match (found.route.handler, posted) {
         (Handler::Public(page), None) => page(app, request, found.id).await,

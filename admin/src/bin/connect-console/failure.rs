@@ -90,9 +90,7 @@ impl Failure {
                 ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
                 ErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
             },
-            Self::Provider(ProviderError::Unusable { .. } | ProviderError::Refused(_)) => {
-                StatusCode::FORBIDDEN
-            }
+            Self::Provider(ProviderError::Unusable { .. } | ProviderError::Refused(_)) => StatusCode::FORBIDDEN,
             Self::Overloaded | Self::Database(_) | Self::Provider(ProviderError::Unavailable(_)) => {
                 StatusCode::SERVICE_UNAVAILABLE
             }

@@ -170,7 +170,8 @@ mod tests {
     #[test]
     fn json_gets_a_line_for_each_value() {
         let text = r#"{"b":[1.50,{"a":"x:\"{,"}],"e":{},"n":null}"#;
-        let pretty = "{\n  \"b\": [\n    1.50,\n    {\n      \"a\": \"x:\\\"{,\"\n    }\n  ],\n  \"e\": {},\n  \"n\": null\n}";
+        let pretty =
+            "{\n  \"b\": [\n    1.50,\n    {\n      \"a\": \"x:\\\"{,\"\n    }\n  ],\n  \"e\": {},\n  \"n\": null\n}";
         assert_eq!(pretty_json(text), pretty);
     }
 

@@ -72,22 +72,12 @@ pub(crate) fn page(context: &Context<'_>, title: &str, content: &Markup) -> Resp
 }
 
 /// [`page`] with another status, such as that of a form with faults.
-pub(crate) fn page_with(
-    context: &Context<'_>,
-    status: StatusCode,
-    title: &str,
-    content: &Markup,
-) -> Response {
+pub(crate) fn page_with(context: &Context<'_>, status: StatusCode, title: &str, content: &Markup) -> Response {
     respond(status, document(title, None, &body(context, title, content)))
 }
 
 /// [`page`] that is loaded again every few seconds, with and without scripts.
-pub(crate) fn page_refreshing(
-    context: &Context<'_>,
-    title: &str,
-    seconds: u32,
-    content: &Markup,
-) -> Response {
+pub(crate) fn page_refreshing(context: &Context<'_>, title: &str, seconds: u32, content: &Markup) -> Response {
     let content = html! { div data-refresh=(seconds) { (content) } };
     respond(StatusCode::OK, document(title, Some(seconds), &body(context, title, &content)))
 }
@@ -121,11 +111,7 @@ fn is_below(path: &str, page: &str) -> bool {
 fn breadcrumbs(context: &Context<'_>) -> Markup {
     let path = context.request.path.as_str();
     let listed = |pages: &[(&str, &'static str, &str)], path: &str| {
-        pages
-            .iter()
-            .skip(1)
-            .find(|(page, ..)| is_below(path, page))
-            .map(|(page, name, _)| (page.to_string(), *name))
+        pages.iter().skip(1).find(|(page, ..)| is_below(path, page)).map(|(page, name, _)| (page.to_string(), *name))
     };
     let mut above = Vec::new();
     if context.may(Role::Operator) && path != "/" {

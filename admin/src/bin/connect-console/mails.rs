@@ -3,16 +3,12 @@
 //! One task looks at some agencies with an address in each round, in turn. It has its own connection to the database, and limits the
 //! time of everything, so that no page waits for it. Copies of the console agree in the database on who sends what.
 
-use admin::overview::{
-    self, AttentionNews, MailRecipient, claim_news, confirm_news, mail_recipients, postpone_news,
-};
+use admin::overview::{self, AttentionNews, MailRecipient, claim_news, confirm_news, mail_recipients, postpone_news};
 use common::db::{Client as PooledClient, Database, PoolSettings};
 use common::log_limit::LogLimit;
 use common::periodic::ticks;
 use common::sealed::Secret;
-use common::settings::{
-    ConsoleUrl, DatabaseUrl, Environment, Section, SettingError, Variable, error, is_loopback,
-};
+use common::settings::{ConsoleUrl, DatabaseUrl, Environment, Section, SettingError, Variable, error, is_loopback};
 use common::{limited, variables};
 use lettre::message::header::{ContentType, HeaderName, HeaderValue};
 use lettre::message::{Mailbox, Message};
@@ -66,13 +62,11 @@ impl Section for OptionalMails {
             (None, Some(_)) => Err(error(URL, &format!("is required with {FROM}"))),
             (Some(_), None) => Err(error(FROM, &format!("is required with {URL}"))),
             (Some(url), Some(from)) => {
-                let what = "must be a URL such as smtps://user:password@mail.example.com or smtp://mail.example.com:587";
+                let what =
+                    "must be a URL such as smtps://user:password@mail.example.com or smtp://mail.example.com:587";
                 let server = server(url.reveal()).ok_or_else(|| error(URL, what))?;
                 let from = from.parse().map_err(|_| {
-                    error(
-                        FROM,
-                        "must be an address such as connect@example.com or Connect <connect@example.com>",
-                    )
+                    error(FROM, "must be an address such as connect@example.com or Connect <connect@example.com>")
                 })?;
                 Ok(Self(Some(MailSettings { server, from })))
             }
@@ -135,12 +129,7 @@ impl Mails {
                 }
             };
             if let Err(error) = self.round(&client, &mut after).await {
-                limited!(
-                    FAILED[0],
-                    warn,
-                    error,
-                    "telling agencies by mail what needs attention failed; trying again"
-                );
+                limited!(FAILED[0], warn, error, "telling agencies by mail what needs attention failed; trying again");
                 // It may hang.
                 drop(PooledClient::take(client));
             }
@@ -203,8 +192,7 @@ impl Mails {
     }
 
     fn message(&self, agency: &MailRecipient, news: &[AttentionNews]) -> Result<Message, String> {
-        let to =
-            agency.email.parse::<Address>().map_err(|error| format!("the address is not valid: {error}"))?;
+        let to = agency.email.parse::<Address>().map_err(|error| format!("the address is not valid: {error}"))?;
         let page = format!("{}/agencies/{}", self.console, agency.slug);
         let (subject, body) = text(&agency.slug, &page, news);
         let message = Message::builder()
@@ -255,8 +243,7 @@ mod tests {
     fn a_server_has_tls_or_is_on_this_machine_and_needs_a_sender() {
         let read = |pairs: &[(&str, &str)]| OptionalMails::from_env(&Environment::from_pairs(pairs));
         let sender = (FROM, "Connect <connect@example.com>");
-        for right in ["smtps://a:p%40ss@mail.example.com", "smtp://mail.example.com:587", "smtp://[::1]:2525"]
-        {
+        for right in ["smtps://a:p%40ss@mail.example.com", "smtp://mail.example.com:587", "smtp://[::1]:2525"] {
             let settings = read(&[(URL, right), sender]).ok().and_then(|read| read.0).unwrap();
             assert!(!format!("{settings:?}").contains("p@ss"), "the password is not printed");
         }

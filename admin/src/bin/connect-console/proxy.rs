@@ -33,9 +33,7 @@ struct Header(HeaderName);
 
 impl SettingValue for Header {
     fn parse_setting(text: &str) -> Result<Self, String> {
-        text.parse()
-            .map(Self)
-            .map_err(|_| "must be the name of a header, such as X-Forwarded-Email".to_owned())
+        text.parse().map(Self).map_err(|_| "must be the name of a header, such as X-Forwarded-Email".to_owned())
     }
 }
 
@@ -66,10 +64,7 @@ impl Section for OptionalProxy {
 }
 
 fn missing(name: &str) -> SettingError {
-    error(
-        name,
-        &format!("is required: set {USER_HEADER}, {GROUPS_HEADER} and {NETWORKS} together, or none of them"),
-    )
+    error(name, &format!("is required: set {USER_HEADER}, {GROUPS_HEADER} and {NETWORKS} together, or none of them"))
 }
 
 impl Proxy {
@@ -86,8 +81,8 @@ impl Proxy {
         }
         let (user, groups) = (single(headers, &self.user)?, single(headers, &self.groups)?);
         let Some(user) = user.filter(|user| !user.is_empty()) else { return Ok(None) };
-        let name = Name::of_person(&user)
-            .map_err(|_| Failure::BadRequest("the header of the proxy names no person"))?;
+        let name =
+            Name::of_person(&user).map_err(|_| Failure::BadRequest("the header of the proxy names no person"))?;
         let groups = groups.unwrap_or_default();
         let groups = groups.split(',').map(|group| group.trim_ascii().to_owned()).collect();
         Ok(Some(VerifiedPerson { name, groups, method: SignInMethod::Proxy }))
@@ -95,12 +90,7 @@ impl Proxy {
 
     /// Whether the proxy still names the person of a session that began with its headers, in groups with the same rights. So
     /// whoever signs out at the proxy, or loses a group, loses the session with the next request.
-    pub(crate) fn confirms(
-        &self,
-        request: &Request,
-        session: &Session,
-        roles: &GroupRoles,
-    ) -> Result<bool, Failure> {
+    pub(crate) fn confirms(&self, request: &Request, session: &Session, roles: &GroupRoles) -> Result<bool, Failure> {
         let Some(person) = self.person(request)? else { return Ok(false) };
         let Some(grant) = roles.grant(&person.groups) else { return Ok(false) };
         let tenant = grant.tenant.as_ref().map(TenantSlug::as_str);

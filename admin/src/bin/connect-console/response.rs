@@ -6,8 +6,8 @@ use crate::request::Request;
 use common::settings::ConsoleUrl;
 use futures_util::stream::poll_fn;
 use hyper::header::{
-    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue,
-    LOCATION, REFERRER_POLICY, STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION,
+    REFERRER_POLICY, STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use hyper::{HeaderMap, StatusCode};
 use maud::Markup;
@@ -28,11 +28,7 @@ pub(crate) fn html(status: StatusCode, page: Markup) -> Response {
 }
 
 /// A file that is downloaded under `name`, in parts as they arrive. An error ends it as incomplete.
-pub(crate) fn download(
-    name: &str,
-    media_type: &'static str,
-    mut parts: Receiver<Result<String, String>>,
-) -> Response {
+pub(crate) fn download(name: &str, media_type: &'static str, mut parts: Receiver<Result<String, String>>) -> Response {
     let parts = poll_fn(move |context| parts.poll_recv(context));
     let mut response = warp::reply::stream(parts).into_response();
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));

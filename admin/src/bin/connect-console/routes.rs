@@ -6,8 +6,8 @@ use crate::context::{Change, Context, View};
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::pages::{
-    agency, audit, clients, deliveries, keys, leads, members, overview, partners, pipeline, queues, refusals,
-    replays, runbook, search, sign_in, signature, start, usage, webhooks,
+    agency, audit, clients, deliveries, keys, leads, members, overview, partners, pipeline, queues, refusals, replays,
+    runbook, search, sign_in, signature, start, usage, webhooks,
 };
 use crate::request::Request;
 use crate::response;
@@ -183,9 +183,9 @@ pub(crate) fn find<'p>(method: &Method, path: &'p str) -> Result<Found<'p>, Fail
         _ => None,
     };
     let matching = || {
-        ROUTES.iter().filter_map(|route| {
-            matched(route.pattern, path).map(|(tenant, id)| Found { route: *route, tenant, id })
-        })
+        ROUTES
+            .iter()
+            .filter_map(|route| matched(route.pattern, path).map(|(tenant, id)| Found { route: *route, tenant, id }))
     };
     if let Some(found) = matching().find(|found| Some(found.route.verb()) == verb) {
         return Ok(found);
@@ -238,8 +238,7 @@ mod tests {
             pattern(&Method::POST, "/agencies/acme/deliveries/replay"),
             Some("/agencies/{tenant}/deliveries/replay")
         );
-        for missing in
-            ["", "//", "/agencies", "/agencies//keys", "/agencies/a%2fb", "/agencies/acme/", "/sign-in/a b"]
+        for missing in ["", "//", "/agencies", "/agencies//keys", "/agencies/a%2fb", "/agencies/acme/", "/sign-in/a b"]
         {
             assert_eq!(pattern(&Method::GET, missing), None, "{missing}");
         }

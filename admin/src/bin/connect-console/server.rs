@@ -7,8 +7,7 @@ use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::request::Request;
 use common::http::{
-    self, BodyReader, BodySource, BodyStream, Connection, RequestOrigin, ServerSettings, TrustedProxies,
-    discard,
+    self, BodyReader, BodySource, BodyStream, Connection, RequestOrigin, ServerSettings, TrustedProxies, discard,
 };
 use hyper::HeaderMap;
 use hyper::header::{CONNECTION, HeaderValue};
@@ -42,14 +41,11 @@ struct FormReader {
 
 /// Serves the console until `shutdown`; then lets requests under way finish.
 pub(crate) async fn serve(
-    listener: TcpListener,
-    app: Arc<App>,
-    (settings, proxies): (ServerSettings, TrustedProxies),
+    listener: TcpListener, app: Arc<App>, (settings, proxies): (ServerSettings, TrustedProxies),
     shutdown: &CancellationToken,
 ) {
     let threads = LocalPoolHandle::new(THREADS);
-    let [all, public] =
-        [BODIES, PUBLIC_BODIES].map(|(max, budget)| BodyReader::new(max, BODY_TIMEOUT, budget));
+    let [all, public] = [BODIES, PUBLIC_BODIES].map(|(max, budget)| BodyReader::new(max, BODY_TIMEOUT, budget));
     let bodies = FormReader { all, public };
     let service = |connection| {
         let routes = routes(Arc::clone(&app), threads.clone(), bodies.clone(), (connection, proxies.clone()));
@@ -60,44 +56,36 @@ pub(crate) async fn serve(
 
 /// All requests of a connection, whatever their path: [`dispatch`] finds the route.
 fn routes(
-    app: Arc<App>,
-    threads: LocalPoolHandle,
-    bodies: FormReader,
+    app: Arc<App>, threads: LocalPoolHandle, bodies: FormReader,
     (connection, proxies): (Arc<Connection>, TrustedProxies),
 ) -> impl Filter<Extract = (Response,), Error = Rejection, Future: Send> + Clone {
     let query = warp::query::raw().or(warp::any().map(String::new)).unify();
     let parts = warp::method().and(warp::path::full()).and(query).and(warp::header::headers_cloned());
-    parts.and(warp::body::stream()).then(
-        move |method, path: FullPath, query: String, headers: HeaderMap, body| {
-            let (app, threads, bodies) = (Arc::clone(&app), threads.clone(), bodies.clone());
-            let path = path.as_str().to_owned();
-            let origin = RequestOrigin::of(&connection, &proxies, &headers);
-            let peer = connection.peer();
-            async move {
-                let request = Arc::new(Request {
-                    id: Uuid::now_v7(),
-                    peer,
-                    method,
-                    path,
-                    // Unreadable queries are treated as missing ones: every page has defaults.
-                    query: Fields::parse(query.as_bytes()).unwrap_or_default(),
-                    headers,
-                    database_time: DatabaseTime::default(),
-                });
-                respond(app, threads, bodies, origin, request, Box::pin(body)).await
-            }
-        },
-    )
+    parts.and(warp::body::stream()).then(move |method, path: FullPath, query: String, headers: HeaderMap, body| {
+        let (app, threads, bodies) = (Arc::clone(&app), threads.clone(), bodies.clone());
+        let path = path.as_str().to_owned();
+        let origin = RequestOrigin::of(&connection, &proxies, &headers);
+        let peer = connection.peer();
+        async move {
+            let request = Arc::new(Request {
+                id: Uuid::now_v7(),
+                peer,
+                method,
+                path,
+                // Unreadable queries are treated as missing ones: every page has defaults.
+                query: Fields::parse(query.as_bytes()).unwrap_or_default(),
+                headers,
+                database_time: DatabaseTime::default(),
+            });
+            respond(app, threads, bodies, origin, request, Box::pin(body)).await
+        }
+    })
 }
 
 /// Lets a thread handle the request, which reads the body once it knows that the request is permitted. The operation runs to
 /// completion even if its client disconnects: a change is made completely or not at all.
 async fn respond(
-    app: Arc<App>,
-    threads: LocalPoolHandle,
-    bodies: FormReader,
-    origin: RequestOrigin,
-    request: Arc<Request>,
+    app: Arc<App>, threads: LocalPoolHandle, bodies: FormReader, origin: RequestOrigin, request: Arc<Request>,
     body: impl BodyStream,
 ) -> Response {
     let source = BodySource::new(origin.peer(), &request.headers);

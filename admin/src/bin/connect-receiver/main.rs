@@ -80,8 +80,7 @@ async fn status(request: Request<Incoming>, receiver: &Receiver) -> StatusCode {
         return StatusCode::PAYLOAD_TOO_LARGE;
     };
     let body = body.to_bytes();
-    let header =
-        |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let header = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let (secret, at) = (receiver.secret.reveal().as_bytes(), common::clock::now());
     let verdict = verify_webhook(secret, header("x-connect-signature"), &body, at.timestamp());
     let webhook = Webhook {
@@ -119,8 +118,7 @@ impl Webhook<'_> {
             Err(why) => format!("NOT VERIFIED: {why}"),
         };
         let Self { event_type, delivery, tenant, .. } = self;
-        let line =
-            format!("{} {event_type} for {tenant}, delivery {delivery}: {verdict}\n", to_text(self.at));
+        let line = format!("{} {event_type} for {tenant}, delivery {delivery}: {verdict}\n", to_text(self.at));
         if verbose && self.verdict.is_ok() { line + &pretty(self.body) } else { line }
     }
 }

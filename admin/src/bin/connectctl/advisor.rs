@@ -189,10 +189,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
 
 /// Connects, publishes the action, and returns the worker's reply.
 async fn publish(
-    context: &mut Context,
-    id: Uuid,
-    action: &Value,
-    reply_timeout: Duration,
+    context: &mut Context, id: Uuid, action: &Value, reply_timeout: Duration,
 ) -> anyhow::Result<ActionReply> {
     let (settings, master_keys) = (context.settings::<BrokerSettings>()?, context.master_keys()?);
     let keys = MessageKeys::new(&master_keys, &settings.prefix);

@@ -1,8 +1,8 @@
 //! The command line as a whole, and the arguments that several commands have.
 
 use crate::{
-    advisor, audit, client, company, console, delivery, doctor, find, key, member, migrate, queue, replay,
-    retention, secrets, subscription, tenant, views,
+    advisor, audit, client, company, console, delivery, doctor, find, key, member, migrate, queue, replay, retention,
+    secrets, subscription, tenant, views,
 };
 use admin::input::Rotation;
 use chrono::{DateTime, Utc};
@@ -125,9 +125,7 @@ pub(crate) enum Command {
     )]
     Timeline(views::ClientViewArgs),
     /// Show the inbox thread of a lead
-    #[command(
-        after_help = "Example:\n  connectctl inbox --tenant acme --lead 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e"
-    )]
+    #[command(after_help = "Example:\n  connectctl inbox --tenant acme --lead 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e")]
     Inbox(views::LeadViewArgs),
     /// Show the notifications of a tenant's members
     Notifications(views::NotificationsArgs),
@@ -137,9 +135,7 @@ pub(crate) enum Command {
     )]
     Discovery(views::ClientViewArgs),
     /// Show the bookings of a lead, with their amounts, credit and balance due
-    #[command(
-        after_help = "Example:\n  connectctl invoice --tenant acme --lead 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e"
-    )]
+    #[command(after_help = "Example:\n  connectctl invoice --tenant acme --lead 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e")]
     Invoice(views::LeadViewArgs),
     /// Show the leads of a tenant
     Pipeline(views::PipelineArgs),
@@ -164,10 +160,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Agencies and access", &["tenant", "member", "key", "company", "console", "usage"]),
     ("Webhooks", &["subscription", "delivery", "replay"]),
     ("Find out what happened", &["find", "refusals", "audit", "queue", "pressure"]),
-    (
-        "Records of an agency",
-        &["pipeline", "timeline", "inbox", "notifications", "discovery", "invoice", "advisor"],
-    ),
+    ("Records of an agency", &["pipeline", "timeline", "inbox", "notifications", "discovery", "invoice", "advisor"]),
     ("Data and secrets", &["client", "retention", "secrets"]),
 ];
 
@@ -238,9 +231,8 @@ impl Arguments {
             let about = command.find_subcommand(name).and_then(clap::Command::get_about);
             format!("  {name:<14}{}\n", about.map(ToString::to_string).unwrap_or_default())
         };
-        let group = |(title, names): &(&str, &[&str])| {
-            format!("{title}:\n{}\n", names.iter().map(line).collect::<String>())
-        };
+        let group =
+            |(title, names): &(&str, &[&str])| format!("{title}:\n{}\n", names.iter().map(line).collect::<String>());
         let groups: String = GROUPS.iter().map(group).collect();
         let template = format!(
             "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}{{after-help}}"
@@ -286,8 +278,7 @@ pub(crate) fn settings_help() -> String {
 
 /// Parses one of some names; each has its meaning for the help, or an empty text.
 pub(crate) fn one_of<T: Clone + Send + Sync + 'static>(
-    names: impl IntoIterator<Item = (&'static str, &'static str)>,
-    parse: fn(&str) -> Option<T>,
+    names: impl IntoIterator<Item = (&'static str, &'static str)>, parse: fn(&str) -> Option<T>,
 ) -> impl TypedValueParser<Value = T> {
     let value = |(name, meaning): (&'static str, &'static str)| {
         let value = PossibleValue::new(name);

@@ -51,12 +51,7 @@ pub(crate) async fn run(args: AuditArgs, context: &mut Context) -> anyhow::Resul
 }
 
 /// Prints an export, part by part.
-async fn export(
-    context: &mut Context,
-    filter: AuditFilter,
-    format: ExportFormat,
-    most: u32,
-) -> anyhow::Result<()> {
+async fn export(context: &mut Context, filter: AuditFilter, format: ExportFormat, most: u32) -> anyhow::Result<()> {
     let Context { database, output, actor, .. } = context;
     let mut export = AuditExport::begin(database, actor, filter, format, most).await?;
     while let Some(part) = export.next(database).await? {
@@ -66,11 +61,7 @@ async fn export(
 }
 
 /// The newest records, which are read page by page.
-async fn newest(
-    context: &Context,
-    mut filter: AuditFilter,
-    limit: u32,
-) -> anyhow::Result<Newest<AuditRecord>> {
+async fn newest(context: &Context, mut filter: AuditFilter, limit: u32) -> anyhow::Result<Newest<AuditRecord>> {
     let (mut pages, mut left) = (Vec::new(), limit);
     loop {
         let page = audit::list(&context.database, &filter, left.min(PAGE)).await?;

@@ -77,8 +77,7 @@ fn roles() -> impl TypedValueParser<Value = Role> {
 }
 
 fn partner_roles() -> impl TypedValueParser<Value = Role> {
-    let roles =
-        [(Role::Viewer, "Sees the pages of the tenant"), (Role::Admin, "Changes the settings of the tenant")];
+    let roles = [(Role::Viewer, "Sees the pages of the tenant"), (Role::Admin, "Changes the settings of the tenant")];
     one_of(roles.map(|(role, meaning)| (role.as_str(), meaning)), Role::parse)
 }
 
@@ -93,8 +92,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
         Command::PartnerLink { tenant, role, name } => {
             let url = console_url(context)?;
             let new = NewPartnerLink { tenant, role, person: Name::of_person(&name)? };
-            let link =
-                console::create_partner_link(&mut context.database, &context.actor, &url, &new).await?;
+            let link = console::create_partner_link(&mut context.database, &context.actor, &url, &new).await?;
             print_link(&link, context)
         }
         Command::RevokePartners { tenant } => {
@@ -103,8 +101,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
         }
         Command::EndSessions { name, .. } => {
             let person = name.as_deref().map(Name::of_person).transpose()?;
-            let ended =
-                console::end_sessions_by_name(&mut context.database, &context.actor, person.as_ref()).await?;
+            let ended = console::end_sessions_by_name(&mut context.database, &context.actor, person.as_ref()).await?;
             context.output.print_one(&ended)
         }
     }

@@ -39,10 +39,7 @@ impl Context {
     }
 
     /// Reads a single optional setting.
-    pub(crate) fn optional<S: Section, T: SettingValue>(
-        &self,
-        name: &str,
-    ) -> Result<Option<T>, SettingError> {
+    pub(crate) fn optional<S: Section, T: SettingValue>(&self, name: &str) -> Result<Option<T>, SettingError> {
         self.environment.optional::<S, T>(name)
     }
 
@@ -71,9 +68,7 @@ pub(crate) async fn connect_database(settings: &DatabaseSettings) -> anyhow::Res
     let unlimited = "-c statement_timeout=0 -c idle_in_transaction_session_timeout=10s".to_owned();
     // Options of the URL override ours: the last one of a name counts.
     let options = [Some(unlimited), Some(db::planner_options()), config.get_options().map(str::to_owned)];
-    config
-        .application_name("connectctl")
-        .options(options.into_iter().flatten().collect::<Vec<_>>().join(" "));
+    config.application_name("connectctl").options(options.into_iter().flatten().collect::<Vec<_>>().join(" "));
     let connected = db::connect(&settings.direct_url, &config, CONNECT_TIMEOUT).await;
     let (client, connection) = connected.map_err(|error| match error {
         // The database's error is formatted as in every other case.
@@ -89,10 +84,7 @@ pub(crate) async fn connect_database(settings: &DatabaseSettings) -> anyhow::Res
 
 /// Asks `question`. Fails unless it is confirmed; the error says that `unchanged`.
 pub(crate) async fn confirm(question: &str, unchanged: &str) -> anyhow::Result<()> {
-    ensure!(
-        stdin().is_terminal() && stderr().is_terminal(),
-        "standard input is not a terminal; pass --yes to confirm"
-    );
+    ensure!(stdin().is_terminal() && stderr().is_terminal(), "standard input is not a terminal; pass --yes to confirm");
     eprint!("{question} [y/N] ");
     // On another thread, so that the runtime keeps the broker's connection alive meanwhile.
     let answer = tokio::task::spawn_blocking(|| {

@@ -3,9 +3,7 @@
 use crate::arguments::{TenantArgs, instant, one_of};
 use crate::context::Context;
 use crate::output::show;
-use admin::deliveries::{
-    self, Attempt, Delivery, DeliveryQuery, REPLAY_RATE, REPLAY_RATES, SubscriptionBacklog,
-};
+use admin::deliveries::{self, Attempt, Delivery, DeliveryQuery, REPLAY_RATE, REPLAY_RATES, SubscriptionBacklog};
 use admin::{subscriptions, tenants};
 use anyhow::ensure;
 use chrono::{DateTime, Utc};
@@ -182,8 +180,7 @@ pub(crate) fn print(context: &Context, delivery: &Delivery) -> anyhow::Result<()
 
 /// Counts what matches, and replays it by a job of the dispatcher.
 async fn replay_by_job(replay: Replay, context: &mut Context) -> anyhow::Result<()> {
-    let Replay { id: _, dead, slug, state, event_type, ref subscription, from, to, rate, dry_run, no_wait } =
-        replay;
+    let Replay { id: _, dead, slug, state, event_type, ref subscription, from, to, rate, dry_run, no_wait } = replay;
     if let (Some(from), Some(to)) = (from, to) {
         ensure!(from < to, "--from must be before --to");
     }
@@ -199,8 +196,7 @@ async fn replay_by_job(replay: Replay, context: &mut Context) -> anyhow::Result<
         return output.print_one(&ReplayReport { matched, replayed: 0 });
     }
     let rate = rate.unwrap_or(REPLAY_RATE);
-    let created =
-        deliveries::create_replay(database, actor, (tenant, Uuid::now_v7()), &query, (counted, rate)).await?;
+    let created = deliveries::create_replay(database, actor, (tenant, Uuid::now_v7()), &query, (counted, rate)).await?;
     if no_wait {
         return output.print_one(&created);
     }

@@ -16,9 +16,7 @@ pub(crate) enum Command {
     #[command(after_help = CREATE_HELP)]
     Create(Create),
     /// Replace the scopes of a key; running programs follow within a second
-    #[command(
-        after_help = "Example:\n  connectctl key scopes ck_0123456789abcdef --set events:ingest,credit:write"
-    )]
+    #[command(after_help = "Example:\n  connectctl key scopes ck_0123456789abcdef --set events:ingest,credit:write")]
     Scopes(SetScopes),
     /// Revoke a key permanently; running programs refuse it within a second
     #[command(after_help = "Example:\n  connectctl key revoke ck_0123456789abcdef")]
@@ -110,9 +108,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
         }
         Command::Scopes(set) => {
             let scopes = KeyScopes::parse(&set.scopes)?;
-            output.print_one(
-                &keys::set_scopes(&mut context.database, &context.actor, &set.prefix, &scopes).await?,
-            )
+            output.print_one(&keys::set_scopes(&mut context.database, &context.actor, &set.prefix, &scopes).await?)
         }
         Command::Revoke(named) => {
             output.print_one(&keys::revoke(&mut context.database, &context.actor, &named.prefix).await?)
@@ -120,8 +116,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
         Command::RotateSecret(rotate) => {
             let (master_keys, prefix) = (context.master_keys()?, &rotate.named.prefix);
             let Context { database, actor, .. } = context;
-            let rotated =
-                keys::rotate_secret(database, actor, &master_keys, prefix, rotate.rotation.into()).await?;
+            let rotated = keys::rotate_secret(database, actor, &master_keys, prefix, rotate.rotation.into()).await?;
             output.note("The secret is shown only once: store it now.");
             output.print_one(&rotated)
         }
@@ -160,7 +155,6 @@ fn safety(is_safe: bool) -> String {
 
 fn old_secret(secret: &SecretUse) -> String {
     let until = secret.valid_until.as_deref().unwrap_or("-");
-    let used =
-        secret.last_used_at.as_deref().map_or_else(|| "not used".to_owned(), |at| format!("last used {at}"));
+    let used = secret.last_used_at.as_deref().map_or_else(|| "not used".to_owned(), |at| format!("last used {at}"));
     format!("valid until {until}, {used}, safe to revoke: {}", safety(secret.safe_to_revoke))
 }

@@ -133,8 +133,6 @@ mod tests {
         let error = anyhow::Error::from(AdminError::TenantNotFound("acme".to_owned()));
         assert_eq!(error_text(&error), "tenant \"acme\" does not exist; see connectctl tenant list");
         let error = anyhow::Error::from(AdminError::NoReply { id: Uuid::nil() });
-        assert!(
-            error_text(&error).ends_with(&format!("; repeat the command with --message-id {}", Uuid::nil()))
-        );
+        assert!(error_text(&error).ends_with(&format!("; repeat the command with --message-id {}", Uuid::nil())));
     }
 }

@@ -51,9 +51,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
             let email = MemberEmail::parse(&email)?;
             output.print_one(&tenants::remove_member(database, actor, &tenant.slug, &email).await?)
         }
-        Command::List(of) => {
-            output.print_list(&tenants::list_members(database, &of.slug, "", u32::MAX).await?)
-        }
+        Command::List(of) => output.print_list(&tenants::list_members(database, &of.slug, "", u32::MAX).await?),
     }
 }
 

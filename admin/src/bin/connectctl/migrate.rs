@@ -10,9 +10,7 @@ use common::settings::{BrokerSettings, DatabaseSettings, Environment, SealingSet
 use serde::Serialize;
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  connectctl migrate\n  connectctl migrate --roles\n  connectctl migrate --json"
-)]
+#[command(after_help = "Examples:\n  connectctl migrate\n  connectctl migrate --roles\n  connectctl migrate --json")]
 pub(crate) struct MigrateArgs {
     /// Also create a database role for each program, and give it exactly the privileges that the program needs
     #[arg(long)]
@@ -55,14 +53,13 @@ pub(crate) async fn run(args: MigrateArgs, context: &mut Context) -> anyhow::Res
     let Context { database, actor, .. } = &mut *context;
     let mut report = migrations::apply(database, actor, prefix.as_ref(), &mut output.observer()).await?;
     if prefix.is_some() {
-        output.note("The programs' roles have their privileges; give each program a user that is a member of its role.");
+        output
+            .note("The programs' roles have their privileges; give each program a user that is a member of its role.");
     }
     if context.optional::<DatabaseSettings, String>("DATABASE_DIRECT_URL")?.is_some() {
         let programs = context.settings::<DatabaseSettings>()?.url.config();
         let role = programs.get_user();
-        output.note(
-            "Writing the settings of the programs' sessions to their role, for the connection pooler ...",
-        );
+        output.note("Writing the settings of the programs' sessions to their role, for the connection pooler ...");
         migrations::set_role_settings(&mut context.database, &context.actor, role).await?;
         report.role = Some(role.unwrap_or("current").to_owned());
     }
@@ -86,8 +83,7 @@ struct Report {
 
 pub(crate) fn print_roles(args: &RolesArgs, output: Output) -> anyhow::Result<()> {
     let prefix = RolePrefix::parse(&args.prefix.role_prefix)?;
-    let queue_prefix: String =
-        Environment::from_process().get::<BrokerSettings, _>("CONNECT_QUEUE_PREFIX")?;
+    let queue_prefix: String = Environment::from_process().get::<BrokerSettings, _>("CONNECT_QUEUE_PREFIX")?;
     let broker = roles::broker_permissions(prefix.as_str(), &queue_prefix);
     if output.is_json() {
         return output.print_json(&Report { database: roles::grants(&prefix), broker });

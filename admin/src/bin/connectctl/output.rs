@@ -7,9 +7,7 @@ use chrono::{DateTime, Utc};
 use comfy_table::Table;
 use comfy_table::presets::ASCII_FULL_CONDENSED;
 use common::clock;
-use common::model::{
-    ClientId, DeliveryState, DiscoveryId, LeadId, ProposalId, Stage, TenantId, TripId, text,
-};
+use common::model::{ClientId, DeliveryState, DiscoveryId, LeadId, ProposalId, Stage, TenantId, TripId, text};
 use common::progress::Progress;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -256,8 +254,7 @@ fn paragraphs<T: Show>(items: &[T]) -> String {
     let line = |(cell, column): (Option<String>, &&str)| {
         format!("{column:longest$}  {}", text::escaped(&cell.unwrap_or_else(|| "-".to_owned())))
     };
-    let paragraph =
-        |item: &T| item.cells().into_iter().zip(T::COLUMNS).map(line).collect::<Vec<_>>().join("\n");
+    let paragraph = |item: &T| item.cells().into_iter().zip(T::COLUMNS).map(line).collect::<Vec<_>>().join("\n");
     items.iter().map(paragraph).collect::<Vec<_>>().join("\n\n")
 }
 
@@ -265,9 +262,7 @@ fn table<T: Show>(items: &[T]) -> String {
     let mut table = Table::new();
     table.load_style(ASCII_FULL_CONDENSED).set_header(T::COLUMNS);
     for item in items {
-        table.add_row(
-            item.cells().iter().map(|cell| cell.as_deref().map_or_else(|| "-".to_owned(), shown_cell)),
-        );
+        table.add_row(item.cells().iter().map(|cell| cell.as_deref().map_or_else(|| "-".to_owned(), shown_cell)));
     }
     table.trim_fmt()
 }

@@ -122,9 +122,7 @@ fn master_keys(environment: &Environment, output: Output) -> Option<MasterKeys> 
 
 /// The queues. Their ages are in the database, without which the rest is listed all the same.
 async fn list(
-    broker: &OperatorConnection,
-    environment: &Environment,
-    output: Output,
+    broker: &OperatorConnection, environment: &Environment, output: Output,
 ) -> anyhow::Result<Vec<QueueView>> {
     let mut listed = queues::list(broker).await?;
     let Ok(settings) = DatabaseSettings::from_env(environment) else { return Ok(listed) };
@@ -140,10 +138,7 @@ async fn list(
 }
 
 async fn requeue(
-    broker: &OperatorConnection,
-    json: bool,
-    queue: Queue,
-    limit: Option<u32>,
+    broker: &OperatorConnection, json: bool, queue: Queue, limit: Option<u32>,
 ) -> anyhow::Result<RequeueReport> {
     let Context { mut database, output, actor, .. } = Context::open(json).await?;
     let mut observer = output.observer();
@@ -160,17 +155,13 @@ async fn requeue(
 }
 
 async fn discard(
-    broker: &OperatorConnection,
-    json: bool,
-    queue: Queue,
-    is_confirmed: bool,
+    broker: &OperatorConnection, json: bool, queue: Queue, is_confirmed: bool,
 ) -> anyhow::Result<DropReport> {
     let Context { mut database, output, actor, .. } = Context::open(json).await?;
     let drop = DeadLetterDrop::prepare(broker, queue).await?;
     if drop.count() > 0 && !is_confirmed {
         let (count, name) = (drop.count(), broker.queue_name(queue));
-        let question =
-            format!("Dead letters of {name} to drop: {count}. Their content is lost for good. Drop them?");
+        let question = format!("Dead letters of {name} to drop: {count}. Their content is lost for good. Drop them?");
         confirm(&question, "nothing is dropped").await?;
     }
     Ok(drop.run(&mut database, &actor, &mut output.observer()).await?)

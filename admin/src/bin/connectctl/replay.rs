@@ -40,9 +40,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
             output.print_newest(&deliveries::list_replays(database, &tenant.slug, limit).await?, limit)
         }
         Command::Show(JobId { id }) => output.print_one(&deliveries::find_replay(database, &id).await?),
-        Command::Stop(JobId { id }) => {
-            output.print_one(&deliveries::stop_replay(database, actor, &id).await?)
-        }
+        Command::Stop(JobId { id }) => output.print_one(&deliveries::stop_replay(database, actor, &id).await?),
     }
 }
 

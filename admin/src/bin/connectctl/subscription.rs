@@ -167,8 +167,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
             let (master_keys, id) = (context.master_keys()?, &rotate.named.id);
             let Context { database, actor, .. } = &mut *context;
             let rotated =
-                subscriptions::rotate_secret(database, actor, &master_keys, id, rotate.rotation.into())
-                    .await?;
+                subscriptions::rotate_secret(database, actor, &master_keys, id, rotate.rotation.into()).await?;
             show_secret(context, &rotated)
         }
     }
@@ -182,13 +181,12 @@ fn show_secret(context: &Context, created: &SubscriptionSecret) -> anyhow::Resul
 async fn create(create: Create, context: &mut Context) -> anyhow::Result<SubscriptionSecret> {
     let Create { tenant, url, key, events } = create;
     let events = events.as_deref().map(EventTypes::parse).transpose()?;
-    let (egress, bound) =
-        (context.settings::<EgressSettings>()?, context.settings::<TenantBounds>()?.subscriptions);
+    let (egress, bound) = (context.settings::<EgressSettings>()?, context.settings::<TenantBounds>()?.subscriptions);
     let master_keys = context.master_keys()?;
     if egress.allow_private {
-        context.output.warn(
-            "CONNECT_WEBHOOK_ALLOW_PRIVATE is on: http://, loopback receivers and any port are accepted",
-        );
+        context
+            .output
+            .warn("CONNECT_WEBHOOK_ALLOW_PRIVATE is on: http://, loopback receivers and any port are accepted");
     }
     let receiver = check_receiver(&url, &egress).await?;
     let new = NewSubscription { tenant: tenant.slug, receiver, key, events };

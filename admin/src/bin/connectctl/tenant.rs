@@ -11,9 +11,7 @@ use clap::{Args, Subcommand};
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Create a tenant with its settings
-    #[command(
-        after_help = "Example:\n  connectctl tenant create --slug acme --name 'Acme Travel' --discovery"
-    )]
+    #[command(after_help = "Example:\n  connectctl tenant create --slug acme --name 'Acme Travel' --discovery")]
     Create(Create),
     /// Change the settings of a tenant
     #[command(
@@ -86,9 +84,7 @@ pub(crate) struct Changes {
 pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Result<()> {
     let Context { database, output, actor, .. } = context;
     match command {
-        Command::Create(create) => {
-            output.print_one(&tenants::create(database, actor, &new_tenant(&create)?).await?)
-        }
+        Command::Create(create) => output.print_one(&tenants::create(database, actor, &new_tenant(&create)?).await?),
         Command::Set(set) => {
             let Changes { discovery, monthly_quota, reads_per_second, attention_email } = set.changes;
             let changes = TenantChanges { discovery, monthly_quota, reads_per_second, attention_email };

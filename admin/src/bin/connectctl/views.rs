@@ -6,9 +6,7 @@ use crate::context::Context;
 use crate::output::show;
 use admin::refusals::{self, RefusalFilter, RefusedRequest};
 use admin::tenants::{self, Pressure, Usage};
-use admin::views::{
-    self, Discovery, InboxMessage, Invoice, Notification, PipelineFilter, PipelineLead, TimelineEntry,
-};
+use admin::views::{self, Discovery, InboxMessage, Invoice, Notification, PipelineFilter, PipelineLead, TimelineEntry};
 use clap::Args;
 use clap::builder::TypedValueParser;
 use common::model::Stage;
@@ -40,9 +38,7 @@ pub(crate) struct NotificationsArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  connectctl pipeline --tenant acme --stage inquiry --campaign spring-2026"
-)]
+#[command(after_help = "Example:\n  connectctl pipeline --tenant acme --stage inquiry --campaign spring-2026")]
 pub(crate) struct PipelineArgs {
     #[command(flatten)]
     pub(crate) tenant: TenantArgs,

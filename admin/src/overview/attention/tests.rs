@@ -16,8 +16,7 @@ fn healthy() -> Seen {
         dead: 0,
         published_after: Some(ago(5)),
     };
-    let minute =
-        ActivityMinute { accepted: 5, refused: 4, delivered: 5, undelivered: 4, ..Default::default() };
+    let minute = ActivityMinute { accepted: 5, refused: 4, delivered: 5, undelivered: 4, ..Default::default() };
     Seen {
         now: now(),
         running: RunningPrograms { ingest: true, worker: true, slots: SLOT_COUNT },
@@ -101,11 +100,7 @@ fn what_follows_from_a_missing_program_or_server_is_not_told() {
     });
     (seen.due, seen.outbox) = (seen.queues[0].published_after, seen.queues[0].published_after);
     seen.failures = vec![failed("response:processing_timeout")];
-    assert_eq!(
-        sections(&seen).len(),
-        9,
-        "three queues without consumers, three late ones, webhooks, requests"
-    );
+    assert_eq!(sections(&seen).len(), 9, "three queues without consumers, three late ones, webhooks, requests");
     seen.running = RunningPrograms { ingest: true, worker: false, slots: 0 };
     assert_eq!(sections(&seen), ["ConnectProgramMissing"]);
     seen.running.slots = SLOT_COUNT;
@@ -135,8 +130,7 @@ fn every_section_exists_in_the_runbook() {
         (state.consumers, state.dead) = (0, 1);
         state.published_after = Some(now() - TimeDelta::hours(1));
     });
-    (seen.outbox, seen.due, seen.dead) =
-        (seen.queues[0].published_after, seen.queues[0].published_after, 1_001);
+    (seen.outbox, seen.due, seen.dead) = (seen.queues[0].published_after, seen.queues[0].published_after, 1_001);
     for minute in &mut seen.hour {
         (minute.refused, minute.undelivered) = (9, 9);
     }

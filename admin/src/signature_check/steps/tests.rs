@@ -55,11 +55,7 @@ fn signed(secret: &str, body: &str) -> String {
 }
 
 /// The name and text of the first step that fails.
-fn failure(
-    key: &CheckedKey,
-    request: &CheckedRequest,
-    refused: Option<&RefusedRequest>,
-) -> (&'static str, String) {
+fn failure(key: &CheckedKey, request: &CheckedRequest, refused: Option<&RefusedRequest>) -> (&'static str, String) {
     let report = report(Some(key), request, refused, at());
     report.first_failure().map_or(("none", String::new()), |step| (step.name, step.text.clone()))
 }
@@ -118,8 +114,7 @@ fn to_base64(bytes: &[u8]) -> String {
     let digit = |group: u32, shift: u32| char::from(DIGITS[(group >> shift & 63) as usize]);
     let mut text = String::new();
     for chunk in bytes.chunks(3) {
-        let group =
-            chunk.iter().fold(0, |group, byte| group << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        let group = chunk.iter().fold(0, |group, byte| group << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
         text.extend([18, 12, 6, 0].map(|shift| digit(group, shift)).iter().take(chunk.len() + 1));
     }
     format!("{text}=")
@@ -214,8 +209,7 @@ fn the_body_is_compared_with_the_one_that_was_received() {
     assert!(name == "Body" && told.contains("7 bytes"), "{name}: {told}");
     // What the browser has sent is another form of what was received: the signature of the latter is right.
     let received = format!("{BODY}\n");
-    let in_browser =
-        CheckedRequest { body: BODY.replace('\n', "\r\n"), ..request(&signed(SECRET, &received)) };
+    let in_browser = CheckedRequest { body: BODY.replace('\n', "\r\n"), ..request(&signed(SECRET, &received)) };
     assert_eq!(failure(&key(), &in_browser, Some(&refused(&received))).0, "none");
     // It was signed before something added the line break.
     let (name, told) = failure(&key(), &right, Some(&refused(&received)));
@@ -224,8 +218,7 @@ fn the_body_is_compared_with_the_one_that_was_received() {
 
 #[test]
 fn no_report_contains_a_secret_or_a_mac() {
-    for signature in ["", "t=1", "v1=zz", &signed("wrong", BODY), &signed(SECRET, "x"), &signed(SECRET, BODY)]
-    {
+    for signature in ["", "t=1", "v1=zz", &signed("wrong", BODY), &signed(SECRET, "x"), &signed(SECRET, BODY)] {
         let report = report(Some(&key()), &request(signature), Some(&refused("x")), at());
         let told = format!("{report:?}");
         let right = mac_of(SECRET, format!("{NOW}.{BODY}").as_bytes());

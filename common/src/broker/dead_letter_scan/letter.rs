@@ -11,17 +11,8 @@ const PERSISTENT: u8 = 2;
 /// Headers that the broker writes, or acts on when a message is published. A requeued message does not carry
 /// them: earlier dead-lettering and deliveries do not count towards its limits, and it goes to no other queue.
 const BROKER_HEADERS: [&str; 11] = [
-    "x-death",
-    "x-first-death-exchange",
-    "x-first-death-queue",
-    "x-first-death-reason",
-    "x-last-death-exchange",
-    "x-last-death-queue",
-    "x-last-death-reason",
-    "x-delivery-count",
-    "x-acquired-count",
-    "CC",
-    "BCC",
+    "x-death", "x-first-death-exchange", "x-first-death-queue", "x-first-death-reason", "x-last-death-exchange",
+    "x-last-death-queue", "x-last-death-reason", "x-delivery-count", "x-acquired-count", "CC", "BCC",
 ];
 
 /// A message of a dead-letter queue, without its body, which may hold personal data.
@@ -195,8 +186,7 @@ mod tests {
     #[test]
     fn a_requeued_message_keeps_its_ids_and_loses_reply_to_and_counters() {
         let fresh = requeue_properties(&dead());
-        let headers: Vec<&str> =
-            fresh.headers().as_ref().unwrap().inner().keys().map(ShortString::as_str).collect();
+        let headers: Vec<&str> = fresh.headers().as_ref().unwrap().inner().keys().map(ShortString::as_str).collect();
         assert_eq!(headers, ["traceparent", META_HEADER]);
         assert_eq!(fresh.message_id().as_ref().unwrap().as_str(), "m-1");
         assert_eq!(fresh.correlation_id().as_ref().unwrap().as_str(), "c-1");

@@ -18,9 +18,7 @@ fn object(required: Fields, optional: Fields) -> BoxedStrategy<Value> {
     let always: Vec<_> = required.into_iter().map(|field| named(field).prop_map(Some).boxed()).collect();
     let at_times = optional.into_iter().map(|field| option::of(named(field)).boxed());
     let fields: Vec<_> = always.into_iter().chain(at_times).collect();
-    fields
-        .prop_map(|fields| Value::Object(fields.into_iter().flatten().collect::<Map<String, Value>>()))
-        .boxed()
+    fields.prop_map(|fields| Value::Object(fields.into_iter().flatten().collect::<Map<String, Value>>())).boxed()
 }
 
 fn value<T: Into<Value> + 'static>(strategy: impl Strategy<Value = T> + 'static) -> BoxedStrategy<Value> {
@@ -56,9 +54,8 @@ fn travel_dates() -> BoxedStrategy<Value> {
     prop_oneof![
         (0..5_000_u64).prop_map(move |start| json!({"startDate": date(start)})),
         (0..5_000_u64).prop_map(move |end| json!({"endDate": date(end)})),
-        (0..5_000_u64, 0..99_u64).prop_map(move |(start, length)| {
-            json!({"startDate": date(start), "endDate": date(start + length)})
-        }),
+        (0..5_000_u64, 0..99_u64)
+            .prop_map(move |(start, length)| { json!({"startDate": date(start), "endDate": date(start + length)}) }),
     ]
     .boxed()
 }
@@ -142,25 +139,15 @@ pub(super) fn client() -> BoxedStrategy<Value> {
 
 pub(super) fn lead() -> BoxedStrategy<Value> {
     let contact = object(vec![], person());
-    let more = vec![
-        ("contact", contact),
-        ("clientId", text()),
-        ("externalId", text()),
-        ("attribution", attribution()),
-    ];
+    let more = vec![("contact", contact), ("clientId", text()), ("externalId", text()), ("attribution", attribution())];
     object(vec![], [trip_fields(), more].concat())
 }
 
 pub(super) fn lead_patch() -> BoxedStrategy<Value> {
     let stage = value(select(Stage::ALL.map(Stage::as_str).to_vec()));
     let reason = value("[a-z ]{0,20}");
-    let fields = vec![
-        ("stage", stage),
-        ("reason", reason),
-        ("owner", email()),
-        ("followUp", flag()),
-        ("title", text()),
-    ];
+    let fields =
+        vec![("stage", stage), ("reason", reason), ("owner", email()), ("followUp", flag()), ("title", text())];
     object(vec![], fields)
 }
 

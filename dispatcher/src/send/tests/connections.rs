@@ -16,11 +16,7 @@ async fn reuses_a_connection_after_small_bodies_and_failures() {
     for receiver in [Receiver::http(), Receiver::https(&authority)] {
         receiver.respond_to_next(
             "/",
-            [
-                Behavior::status(200),
-                Behavior::status(200).with_body("x".repeat(2_000)),
-                Behavior::status(204),
-            ],
+            [Behavior::status(200), Behavior::status(200).with_body("x".repeat(2_000)), Behavior::status(204)],
         );
         receiver.respond("/failing", Behavior::status(500).with_body("sorry"));
         deliver(&sender, &receiver, 3).await;

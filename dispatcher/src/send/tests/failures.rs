@@ -126,10 +126,7 @@ async fn a_connection_that_breaks_before_a_status_is_lost() {
         (Behavior::Garbage("SSH-2.0-OpenSSH_9.2\r\n".into()), "the response is not HTTP/1.1"),
         (Behavior::Garbage("HTTP/1.1 2x0 OK\r\n\r\n".into()), "the response is not HTTP/1.1"),
         (Behavior::Garbage("HTTP/1.1 2000 OK\r\n\r\n".into()), "the response is not HTTP/1.1"),
-        (
-            Behavior::Garbage("HTTP/1.1 103 A\r\n\r\nHTTP/1.1 2x0 OK\r\n\r\n".into()),
-            "the response is not HTTP/1.1",
-        ),
+        (Behavior::Garbage("HTTP/1.1 103 A\r\n\r\nHTTP/1.1 2x0 OK\r\n\r\n".into()), "the response is not HTTP/1.1"),
         (Behavior::Garbage("HTTP/1.1 103 A\r\n\r\n".into()), "the connection was closed before"),
     ] {
         let what = format!("{behavior:?}");
@@ -141,8 +138,7 @@ async fn a_connection_that_breaks_before_a_status_is_lost() {
 
 #[tokio::test]
 async fn a_status_counts_however_large_or_malformed_its_head_is() {
-    let lines =
-        |count: usize, value: &str| -> String { (0..count).map(|n| format!("x-{n}: {value}\r\n")).collect() };
+    let lines = |count: usize, value: &str| -> String { (0..count).map(|n| format!("x-{n}: {value}\r\n")).collect() };
     let heads = [
         &lines(101, "x"),
         &lines(10, &"x".repeat(2_000)),
@@ -157,11 +153,7 @@ async fn a_status_counts_however_large_or_malformed_its_head_is() {
         for (status, outcome) in [(200, Outcome::Delivered), (503, Outcome::ServerError)] {
             let response = format!("{before}HTTP/1.1 {status} OK\r\n{head}content-length: 0\r\n\r\n");
             let (attempt, _receiver) = attempt(LONG, Behavior::Garbage(response.into())).await;
-            assert_eq!(
-                (attempt.outcome, attempt.status, attempt.error),
-                (outcome, Some(status), None),
-                "{head}"
-            );
+            assert_eq!((attempt.outcome, attempt.status, attempt.error), (outcome, Some(status), None), "{head}");
         }
     }
     for unfinished in [
@@ -216,10 +208,7 @@ async fn sends_nothing_when_the_certificate_is_invalid() {
             Receiver::https(&stranger),
             "TLS: the server's certificate is not signed by a trusted authority; set CONNECT_WEBHOOK_CA_FILE",
         ),
-        (
-            Receiver::https_for(&authority, &["elsewhere.example"]),
-            "TLS: the server's certificate is not valid for ",
-        ),
+        (Receiver::https_for(&authority, &["elsewhere.example"]), "TLS: the server's certificate is not valid for "),
     ] {
         let attempt = send(&trusting(&authority, LONG), &receiver.url_by_name("/")).await;
         let (outcome, error) = without_status(attempt);

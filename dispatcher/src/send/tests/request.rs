@@ -4,19 +4,8 @@ use super::*;
 use common::trace::TraceContext;
 
 const NAMES: [&str; 14] = [
-    "Host",
-    "Content-Type",
-    "Accept",
-    "User-Agent",
-    "X-Connect-Signature",
-    "X-Connect-Tenant",
-    "X-Connect-Event",
-    "X-Connect-Delivery",
-    "X-Connect-Sequence",
-    "Webhook-Id",
-    "Webhook-Timestamp",
-    "Webhook-Signature",
-    "Traceparent",
+    "Host", "Content-Type", "Accept", "User-Agent", "X-Connect-Signature", "X-Connect-Tenant", "X-Connect-Event",
+    "X-Connect-Delivery", "X-Connect-Sequence", "Webhook-Id", "Webhook-Timestamp", "Webhook-Signature", "Traceparent",
     "Content-Length",
 ];
 

@@ -70,8 +70,7 @@ impl PublishUnderWay {
         metrics::histogram!(BUNDLE_REQUESTS).record(u32::try_from(group.len()).unwrap_or(u32::MAX));
         let holds: Holds = group.iter_mut().filter_map(WaitingRequest::take_hold).collect();
         let (meta, body) = message(&self.caller, &group);
-        let last =
-            |of: fn(&WaitingRequest) -> Instant| group.iter().map(of).max().unwrap_or_else(Instant::now);
+        let last = |of: fn(&WaitingRequest) -> Instant| group.iter().map(of).max().unwrap_or_else(Instant::now);
         let confirm_by = last(|waiting| waiting.request.confirm_by);
         let reply_by = last(|waiting| waiting.request.reply_by);
         let message = batch_message(&meta, body, confirm_by, reply_by);
@@ -118,9 +117,7 @@ fn message(caller: &Caller, group: &[WaitingRequest]) -> (BatchMeta, Bytes) {
     };
     for waiting in group {
         let (message_id, requests) = (meta.request_id, group.len());
-        waiting
-            .span
-            .in_scope(|| tracing::debug!(%message_id, requests, "publishing requests in one message"));
+        waiting.span.in_scope(|| tracing::debug!(%message_id, requests, "publishing requests in one message"));
     }
     (meta, bundle::join(&texts).into())
 }

@@ -135,10 +135,7 @@ mod tests {
         let (result, outcome) = oneshot::channel();
         let text = Bytes::from(vec![b' '; bytes]);
         let request = SmallRequest {
-            request_context: RequestContext {
-                request_id: Uuid::now_v7(),
-                context: TraceContext::begin(false),
-            },
+            request_context: RequestContext { request_id: Uuid::now_v7(), context: TraceContext::begin(false) },
             batch: ValidBatch { body: text.clone(), text, events, dry_run: false },
             confirm_by: Instant::now(),
             reply_by: Instant::now(),

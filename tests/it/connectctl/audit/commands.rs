@@ -11,20 +11,17 @@ use uuid::Uuid;
 
 /// All commands, as `--help` lists them: the words of each command that has no commands of its own.
 async fn commands() -> BTreeSet<String> {
-    let (connectctl, mut found, mut groups) =
-        (Connectctl::with(Vec::new()), BTreeSet::new(), vec![String::new()]);
+    let (connectctl, mut found, mut groups) = (Connectctl::with(Vec::new()), BTreeSet::new(), vec![String::new()]);
     while let Some(group) = groups.pop() {
         let words: Vec<&str> = group.split_whitespace().chain(["--help"]).collect();
         let help = connectctl.run(&words).await.output;
         // The commands at the top are in groups.
-        let listed =
-            if group.is_empty() { help.split_once("\n\n") } else { help.split_once("\nCommands:\n") };
+        let listed = if group.is_empty() { help.split_once("\n\n") } else { help.split_once("\nCommands:\n") };
         match listed {
             Some((_, rest)) => {
                 let (rest, _) = rest.split_once("\nOptions:").unwrap_or((rest, ""));
                 let lines = rest.lines().filter(|line| !line.starts_with("Usage:"));
-                let lines =
-                    lines.filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')));
+                let lines = lines.filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')));
                 let names = lines.filter_map(|line| line.split_whitespace().next());
                 groups.extend(names.filter(|name| *name != "help").map(|name| format!("{group} {name}")));
             }
@@ -72,10 +69,7 @@ impl Audited {
 
     /// Runs a command that changes something, and must add one record: of that action, target and tenant.
     async fn changes(
-        &mut self,
-        command: &str,
-        rest: &[&str],
-        (action, target): (&str, impl Fn(&Value) -> String),
+        &mut self, command: &str, rest: &[&str], (action, target): (&str, impl Fn(&Value) -> String),
         tenant: Option<&str>,
     ) -> Value {
         let (before, began) = (count(&self.world.database).await, clock::now());
@@ -150,8 +144,7 @@ async fn tenants_and_keys(audited: &mut Audited) {
 async fn subscriptions_and_deliveries(audited: &mut Audited) {
     let acme = Some("acme");
     let create = ["--tenant", "acme", "--url", "http://127.0.0.1:9/hooks?token=1"];
-    let made =
-        audited.changes("subscription create", &create, ("subscription.create", field("id")), acme).await;
+    let made = audited.changes("subscription create", &create, ("subscription.create", field("id")), acme).await;
     let id = text(&made["id"]);
     let rotate = ("subscription.rotate-secret", is(id));
     audited.changes("subscription rotate-secret", &[id, "--overlap", "1h"], rotate, acme).await;

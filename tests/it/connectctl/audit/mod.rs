@@ -12,8 +12,7 @@ use tests::{Connectctl, TestDatabase, World, text, words};
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
-const RECORDS: &str =
-    "SELECT a.at, a.who, a.interface, a.action, a.target, t.slug AS tenant FROM audit_records a
+const RECORDS: &str = "SELECT a.at, a.who, a.interface, a.action, a.target, t.slug AS tenant FROM audit_records a
     LEFT JOIN tenants t USING (tenant_id) ORDER BY a.audit_id";
 
 async fn count(database: &TestDatabase) -> i64 {
@@ -45,9 +44,8 @@ async fn lists_records_of_all_tenants_or_of_one_newest_last() {
     let all = connectctl.list(&["audit"]).await;
     assert_eq!(fields(&all[0]), ["action", "at", "interface", "target", "tenant", "who"]);
     assert!(all.iter().all(|record| is_time(&record["at"])), "{all:?}");
-    let actions = |records: &[Value]| {
-        records.iter().map(|record| text(&record["action"]).to_owned()).collect::<Vec<_>>()
-    };
+    let actions =
+        |records: &[Value]| records.iter().map(|record| text(&record["action"]).to_owned()).collect::<Vec<_>>();
     let last_three = &all[all.len() - 3..];
     assert_eq!(actions(last_three), ["tenant.create", "tenant.set", "secrets.rotate"]);
     assert_eq!(last_three[2]["tenant"], Value::Null);
@@ -99,17 +97,13 @@ async fn records_are_filtered_and_exported_and_each_export_is_recorded() {
     add_records(&database, clock::now() - TimeDelta::days(10), 1_500).await;
     let export = async |options: &[&str]| {
         let printed = connectctl
-            .run(
-                &[&["audit", "--tenant", "acme", "--action", "test.", "--who", "Na\u{308}"], options]
-                    .concat(),
-            )
+            .run(&[&["audit", "--tenant", "acme", "--action", "test.", "--who", "Na\u{308}"], options].concat())
             .await;
         assert_eq!(printed.code, Some(0), "{printed:?}");
         printed.output
     };
     let lines = export(&["--export", "jsonl"]).await;
-    let records: Vec<Value> =
-        lines.lines().map(|line| serde_json::from_str(line).expect("a record")).collect();
+    let records: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("a record")).collect();
     assert_eq!((records.len(), &records[0]["target"]), (1_500, &json!("1499")));
     assert_eq!(fields(&records[0]), ["action", "at", "interface", "target", "tenant", "who"]);
     let csv = export(&["--export", "csv", "--limit", "2"]).await;
@@ -119,8 +113,7 @@ async fn records_are_filtered_and_exported_and_each_export_is_recorded() {
     assert_eq!(recorded.len(), 2, "{recorded:?}");
     assert!(recorded.iter().all(|record| record["action"] == "audit.export" && record["target"] == "acme"));
     // Names as people type them, whatever the case and the letters that IDNA keeps apart.
-    for (name, typed) in [("ΑΝΔΡΟΣΑΚΗΣ", "ανδρος"), ("Groß ﬁ", "GROSS FI"), ("\u{17f}am", "Sam")]
-    {
+    for (name, typed) in [("ΑΝΔΡΟΣΑΚΗΣ", "ανδρος"), ("Groß ﬁ", "GROSS FI"), ("\u{17f}am", "Sam")] {
         let add = format!(
             "INSERT INTO audit_records (tenant_id, audit_id, at, who, interface, action, target)
              SELECT tenant_id, gen_random_uuid(), now(), '{name}', 'console', 'test.action', '' FROM tenants"
@@ -209,8 +202,7 @@ async fn a_command_that_fails_adds_no_record() {
     for arguments in ["queue requeue events --dead", "queue drop events --dead"] {
         nowhere.refusal(&words(arguments)).await;
     }
-    let other_key =
-        world.connectctl.without("CONNECT_MASTER_KEY").and("CONNECT_MASTER_KEY", OTHER_MASTER_KEY);
+    let other_key = world.connectctl.without("CONNECT_MASTER_KEY").and("CONNECT_MASTER_KEY", OTHER_MASTER_KEY);
     for arguments in ["secrets rotate", "key create --tenant acme --name k --scopes events:ingest"] {
         other_key.refusal(&words(arguments)).await;
     }

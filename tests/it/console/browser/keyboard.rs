@@ -5,7 +5,8 @@ use serde_json::Value;
 use tests::text;
 
 /// The elements that a person must be able to reach, marked with their number.
-const MARK: &str = "[...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, textarea, summary')]
+const MARK: &str =
+    "[...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, textarea, summary')]
     .filter((element) => element.checkVisibility()).map((element, number) => element.dataset.number = number).length";
 
 /// The number of the focused element, and whether it is marked for those who see.
@@ -37,12 +38,8 @@ async fn reach_all(person: &Person, path: &str) {
 
 /// Checks that everything on some pages is reached with the tab key and shows its focus.
 pub(super) async fn check_keyboard(person: &Person) {
-    for path in [
-        "/queues",
-        "/agencies/acme/keys/new",
-        "/agencies/acme/deliveries?state=dead",
-        "/agencies/acme/members",
-    ] {
+    for path in ["/queues", "/agencies/acme/keys/new", "/agencies/acme/deliveries?state=dead", "/agencies/acme/members"]
+    {
         reach_all(person, path).await;
     }
 

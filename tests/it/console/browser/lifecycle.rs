@@ -152,8 +152,7 @@ async fn the_main_paths_work_without_scripts() {
     person.page.follow("Revoke the key for good").await;
     person.sees("Revoked").await;
     let audit = console.world.connectctl.list(&["audit", "--tenant", "acme"]).await;
-    let revoked =
-        audit.iter().any(|record| record["action"] == "key.revoke" && text(&record["target"]) == key);
+    let revoked = audit.iter().any(|record| record["action"] == "key.revoke" && text(&record["target"]) == key);
     assert!(revoked, "{audit:?}");
 
     receiver.respond("/down", tests::Behavior::status(204));
@@ -171,10 +170,7 @@ async fn the_main_paths_work_without_scripts() {
 async fn a_person_signs_in_at_the_provider_and_comes_back() {
     let provider = IdentityProvider::with(&["--user", "zoe"]).await;
     provider
-        .set_user(
-            "ana",
-            &json!({"email": "ana@example.com", "email_verified": true, "groups": ["acme-admins"]}),
-        )
+        .set_user("ana", &json!({"email": "ana@example.com", "email_verified": true, "groups": ["acme-admins"]}))
         .await;
     let console = provider.console().await;
     let (browser, axe) = (Browser::start().await, axe().await);

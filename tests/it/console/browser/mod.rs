@@ -65,11 +65,8 @@ impl Person {
 }
 
 /// The options of `connectctl console login` for each role.
-pub(super) const ROLES: [&[&str]; 3] = [
-    &["--role", "viewer", "--tenant", "acme"],
-    &["--role", "admin", "--tenant", "acme"],
-    &["--role", "operator"],
-];
+pub(super) const ROLES: [&[&str]; 3] =
+    [&["--role", "viewer", "--tenant", "acme"], &["--role", "admin", "--tenant", "acme"], &["--role", "operator"]];
 
 /// A console with one of everything that its pages show: a key, enquiries, a receiver that fails and one that is
 /// paused, dead letters, a member, usage.

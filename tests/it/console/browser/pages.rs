@@ -18,11 +18,7 @@ fn kind(path: &str) -> String {
 
 /// Opens every page that is reached by links, `of_a_kind` at most of each kind, such as those of deliveries. Calls `look` on each, with whether it is the
 /// first one of its kind, and returns their kinds.
-async fn walk(
-    person: &Person,
-    of_a_kind: usize,
-    mut look: impl AsyncFnMut(&Person, &str, bool),
-) -> BTreeSet<String> {
+async fn walk(person: &Person, of_a_kind: usize, mut look: impl AsyncFnMut(&Person, &str, bool)) -> BTreeSet<String> {
     let mut waiting = VecDeque::from(["/".to_owned()]);
     let mut opened = BTreeSet::new();
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();

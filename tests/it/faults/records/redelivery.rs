@@ -1,8 +1,7 @@
 //! Writes that are delivered more than once are applied once and get the same response (architecture: Invariant 2).
 
 use crate::records::{
-    client_route, data, get, lead_route, new_lead, patch_request, post_request, record, records_target,
-    trip_route,
+    client_route, data, get, lead_route, new_lead, patch_request, post_request, record, records_target, trip_route,
 };
 use futures_util::future::join_all;
 use serde_json::json;

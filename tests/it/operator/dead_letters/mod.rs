@@ -101,10 +101,7 @@ async fn a_wrong_prefix_is_reported_and_creates_no_queues() {
         &["drop", "records", "--dead", "--yes"],
     ] {
         let refusal = connectctl.refusal(&[&["queue"], command].concat()).await;
-        assert!(
-            refusal.contains(&format!("the queue {prefix}.{}.dead does not exist", command[1])),
-            "{refusal}"
-        );
+        assert!(refusal.contains(&format!("the queue {prefix}.{}.dead does not exist", command[1])), "{refusal}");
     }
     let queues = tests::Queues::new(world.queues.url(), prefix);
     for queue in ["events", "events.dead", "crm.dead", "records.dead"] {
@@ -178,10 +175,7 @@ async fn shows_a_dead_webhook_with_its_delivery_ids() {
     let id = |n: u8| format!("00000000-0000-7000-8000-0000000000{n:02}");
     let meta = json!({"tenantId": id(1), "deliveryId": id(2), "subscriptionId": id(3), "eventId": id(4),
         "eventType": "lead.assigned", "attempt": 6, "publishedAt": "2026-05-01T10:00:00Z", "reason": "status 500"});
-    world
-        .queues
-        .publish_message("webhooks.dead", &QueuedMessage::new(b"{}").with_meta(&meta.to_string()))
-        .await;
+    world.queues.publish_message("webhooks.dead", &QueuedMessage::new(b"{}").with_meta(&meta.to_string())).await;
     let shown = world.connectctl.list(&["queue", "show", "webhooks", "--dead"]).await;
     let expected = json!({"at": null, "reason": "status 500", "why": "all attempts failed: see connectctl delivery show",
         "mac": "valid", "count": null, "bytes": 2, "messageId": null, "type": "lead.assigned", "tenantId": id(1), "requestId": null,
@@ -214,10 +208,8 @@ async fn explains_the_dead_letters_of_each_queue() {
         "cannot be parsed as an action, failed with an internal error, or has no MAC although CONNECT_CRM_UNSIGNED is refuse",
     ];
     assert_eq!(whys("crm").await, expected);
-    let of_records = [
-        "its metadata cannot be parsed",
-        "delivered too often without an ack: its consumers disconnected each time",
-    ];
+    let of_records =
+        ["its metadata cannot be parsed", "delivered too often without an ack: its consumers disconnected each time"];
     assert_eq!(whys("records").await, of_records);
 }
 

@@ -27,8 +27,7 @@ async fn a_requeued_batch_is_applied_and_a_records_write_past_its_deadline_is_no
 
     world.end_workers().await;
     let body = json!({"contact": {"email": "bo@example.com"}}).to_string();
-    let lead =
-        world.key.records("POST", &format!("{}/leads", tests::RECORDS), body).with("idempotency-key", "k-1");
+    let lead = world.key.records("POST", &format!("{}/leads", tests::RECORDS), body).with("idempotency-key", "k-1");
     world.http().send(&lead).await.assert_error(503, "processing_timeout");
     let write = world.queues.take("records").await.expect("the write");
     world.queues.publish_message("records.dead", &write.verbatim()).await;
@@ -43,10 +42,8 @@ async fn a_requeued_batch_is_applied_and_a_records_write_past_its_deadline_is_no
 #[tokio::test]
 async fn a_requeued_message_keeps_its_metadata_and_has_no_reply_queue() {
     let mut world = world().await;
-    let sent = QueuedMessage::new(b"x")
-        .with_meta("{}")
-        .with_header("traceparent", "00-1")
-        .with_id_and_reply("m-1", "nobody");
+    let sent =
+        QueuedMessage::new(b"x").with_meta("{}").with_header("traceparent", "00-1").with_id_and_reply("m-1", "nobody");
     world.queues.publish_message("events", &sent).await;
     until_dead(&world, "events", 1).await;
     // The worker would consume it immediately.
@@ -68,8 +65,7 @@ async fn messages_that_are_dead_lettered_again_are_requeued_once() {
     let ran = world.connectctl.run(&["queue", "requeue", "events", "--dead"]).await;
     assert!(ran.errors.lines().any(|line| line == "requeued 500 of 500"), "{ran:?}");
     until_dead(&world, "events", 500).await;
-    let rejected =
-        world.workers[0].metrics().await.sum("connect_dead_lettered_total", &[("queue", "events")]);
+    let rejected = world.workers[0].metrics().await.sum("connect_dead_lettered_total", &[("queue", "events")]);
     assert_eq!(rejected, 1_000.0);
 }
 

@@ -30,11 +30,7 @@ fn of<'f>(findings: &'f [Value], check: &str, part: &str) -> Option<&'f Value> {
 
 /// Waits until a check has a finding of that level which contains `part`, and returns it. Some states are seen a moment later.
 pub(crate) async fn until_found(
-    connectctl: &Connectctl,
-    options: &[&str],
-    level: &str,
-    check: &str,
-    part: &str,
+    connectctl: &Connectctl, options: &[&str], level: &str, check: &str, part: &str,
 ) -> Value {
     eventually(&format!("{check}: {part}"), MAX_WAIT, async || {
         let found = findings(connectctl, options).await;
@@ -63,8 +59,7 @@ async fn world_without_programs() -> (Postgres, World) {
 async fn a_healthy_installation_has_no_findings() {
     let postgres = Postgres::start().await;
     let broker = Broker::start().await;
-    let world =
-        World::with().on_postgres(postgres.url()).on_broker(broker.url()).dispatchers(1).start().await;
+    let world = World::with().on_postgres(postgres.url()).on_broker(broker.url()).dispatchers(1).start().await;
     world.until_ready().await;
     assert_eq!(findings(&world.connectctl, &[]).await, Vec::<Value>::new());
     let shown = world.connectctl.run(&["doctor", "--role-prefix", ROLE_PREFIX]).await;
@@ -113,10 +108,7 @@ async fn checks_that_cannot_run_are_findings_and_the_others_run() {
     let denied = of(&found, "master_key", "the check could not run").expect("the check of the master key");
     assert!(text(&denied["message"]).contains("permission denied"), "{denied}");
     assert_eq!(denied["level"], "error", "{denied}");
-    assert!(
-        of(&found, "postgres.connections", "does not see the transactions of other roles").is_some(),
-        "{found:?}"
-    );
+    assert!(of(&found, "postgres.connections", "does not see the transactions of other roles").is_some(), "{found:?}");
     let owner = "GRANT pg_monitor TO connect_test_ingest_user";
     world.database.execute(owner).await;
     let connectctl = world.connectctl.clone().and("DATABASE_URL", &ingest);

@@ -26,8 +26,7 @@ async fn invalid_indexes_are_found() {
     let invalid = "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'notifications_at'::regclass";
     database.execute(invalid).await;
     let finding =
-        until_found(&ctl, &[], "error", "schema.indexes", "the index notifications_at of notifications")
-            .await;
+        until_found(&ctl, &[], "error", "schema.indexes", "the index notifications_at of notifications").await;
     assert_eq!(finding["fix"], "REINDEX INDEX CONCURRENTLY notifications_at");
     database.execute(text(&finding["fix"])).await;
     until_fixed(&ctl, &[], "schema.indexes", "").await;
@@ -76,18 +75,13 @@ async fn privileges_that_are_missing_or_too_many_are_found() {
 async fn master_keys_that_differ_are_found() {
     let world = World::with().ingests(0).workers(0).start().await;
     let of_keys = |current: &str, previous: &str| {
-        world
-            .connectctl
-            .clone()
-            .and("CONNECT_MASTER_KEY", current)
-            .and("CONNECT_MASTER_KEY_PREVIOUS", previous)
+        world.connectctl.clone().and("CONNECT_MASTER_KEY", current).and("CONNECT_MASTER_KEY_PREVIOUS", previous)
     };
     let other = of_keys(OTHER_MASTER_KEY, "");
     until_found(&other, &[], "error", "master_key", "differs from the master key").await;
     until_found(&other, &[], "error", "master_key", "values are sealed under another master key").await;
     let rotating = of_keys(OTHER_MASTER_KEY, MASTER_KEY);
-    let finding =
-        until_found(&rotating, &[], "warning", "master_key", "still sealed under the previous").await;
+    let finding = until_found(&rotating, &[], "warning", "master_key", "still sealed under the previous").await;
     assert_eq!(finding["fix"], "Run connectctl secrets rotate");
     rotating.json(&["secrets", "rotate"]).await;
     until_fixed(&rotating, &[], "master_key", "").await;
@@ -108,8 +102,7 @@ async fn expired_rows_that_nobody_removes_are_found() {
     database.execute(&old("90 days 1 hour")).await;
     assert!(of(&findings(&ctl, &[]).await, "retention", "").is_none());
     database.execute(&old("100 days")).await;
-    until_found(&ctl, &[], "warning", "retention", "1 rows of notifications expired more than 6 hours ago")
-        .await;
+    until_found(&ctl, &[], "warning", "retention", "1 rows of notifications expired more than 6 hours ago").await;
     ctl.json(&["retention", "run"]).await;
     until_fixed(&ctl, &[], "retention", "").await;
 }

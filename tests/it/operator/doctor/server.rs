@@ -108,8 +108,7 @@ async fn what_fills_the_disk_is_found(world: &World) {
     let fill = "INSERT INTO intake_pressure SELECT tenant_id, 'events', gen_random_uuid(), 1, 1, now()
                 FROM tenants, generate_series(1, 110000)";
     world.database.execute(fill).await;
-    let finding =
-        until_found(ctl, &[], "warning", "postgres.statistics", "intake_pressure was never analyzed").await;
+    let finding = until_found(ctl, &[], "warning", "postgres.statistics", "intake_pressure was never analyzed").await;
     world.database.execute(text(&finding["fix"]).split(';').next().expect("a statement")).await;
     until_fixed(ctl, &[], "postgres.statistics", "").await;
     world.database.execute("DELETE FROM intake_pressure").await;
@@ -178,8 +177,7 @@ async fn client_certificates_and_authorities_that_expire_soon_are_found(postgres
         let [certificate, key] = files.write("own", &authority.certificate_for_days(&["connect"], days));
         let roots = files.copy("ca.pem", roots.file());
         let broker = format!("{broker}?cacertfile={roots}&certfile={certificate}&keyfile={key}");
-        let url =
-            format!("{base}?sslmode=verify-full&sslrootcert={roots}&sslcert={certificate}&sslkey={key}");
+        let url = format!("{base}?sslmode=verify-full&sslrootcert={roots}&sslcert={certificate}&sslkey={key}");
         world.connectctl.clone().and("AMQP_URL", &broker).and("DATABASE_READ_URL", &url)
     };
     for (days, level) in [(20, "warning"), (2, "error")] {

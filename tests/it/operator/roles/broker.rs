@@ -122,11 +122,8 @@ async fn the_printed_commands_give_each_program_what_it_needs_and_no_more() {
         let url = as_program(program, broker.url());
         let connection = Connection::connect(&url, ConnectionProperties::default()).await.expect("a user");
         let declared = channel(&connection).await;
-        let declared = declared.queue_declare(
-            queue.as_str().into(),
-            QueueDeclareOptions::durable(),
-            FieldTable::default(),
-        );
+        let declared =
+            declared.queue_declare(queue.as_str().into(), QueueDeclareOptions::durable(), FieldTable::default());
         assert_refused(&format!("{program} declares {queue}"), declared.await);
         let deleted = channel(&connection).await;
         let deleted = deleted.queue_delete(queue.as_str().into(), QueueDeleteOptions::default());

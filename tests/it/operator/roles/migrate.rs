@@ -61,8 +61,7 @@ async fn concurrent_runs_create_each_role_once() {
         assert_eq!(run["roles"][0], format!("{prefix}_ingest"));
     }
     for database in &databases {
-        let granted =
-            format!("SELECT has_table_privilege('{prefix}_dispatcher', 'deliveries', 'UPDATE')::int::bigint");
+        let granted = format!("SELECT has_table_privilege('{prefix}_dispatcher', 'deliveries', 'UPDATE')::int::bigint");
         assert_eq!(database.count(&granted).await, 1);
         let login = format!("SELECT count(*) FROM pg_roles WHERE rolname LIKE '{prefix}%' AND rolcanlogin");
         assert_eq!(database.count(&login).await, 0);
@@ -85,8 +84,7 @@ async fn an_owner_without_createrole_is_told_what_to_create() {
     let migrate = ["migrate", "--roles", "--role-prefix", &owner];
     let refusal = Connectctl::for_database(&url).without("CONNECT_MASTER_KEY").refusal(&migrate).await;
     assert!(refusal.contains(&format!("CREATE ROLE {owner}_ingest NOLOGIN")), "{refusal}");
-    let refusal =
-        Connectctl::for_database(&url).refusal(&["migrate", "--roles", "--role-prefix", "a-b"]).await;
+    let refusal = Connectctl::for_database(&url).refusal(&["migrate", "--roles", "--role-prefix", "a-b"]).await;
     assert!(refusal.contains("the role prefix must begin with a letter"), "{refusal}");
     database.execute(&format!("DROP OWNED BY {owner}; DROP ROLE {owner}")).await;
 }
@@ -108,11 +106,11 @@ async fn ingest_creates_partitions_without_schema_privileges() {
         LOOP EXECUTE format('DROP TABLE %s', name); END LOOP; END $$";
     world.database.execute(drop_all).await;
     assert_eq!(world.database.count(partitions).await, 0);
-    let response =
-        world.http().send(&key.events(batch(&[event("contact.identified").email("bo@example.com")]))).await;
+    let response = world.http().send(&key.events(batch(&[event("contact.identified").email("bo@example.com")]))).await;
     assert_eq!(response.status, 200, "{response:?}");
     assert!(world.database.count(partitions).await >= 2);
-    let of_programs = "SELECT count(*) FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner WHERE r.rolname LIKE 'connect_test_%'";
+    let of_programs =
+        "SELECT count(*) FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner WHERE r.rolname LIKE 'connect_test_%'";
     assert_eq!(world.database.count(of_programs).await, 0, "what is made belongs to the schema's owner");
     let sessions = "SELECT count(*) FROM pg_stat_activity
          WHERE datname = current_database() AND usename = 'connect_test_ingest_user'";
@@ -194,15 +192,9 @@ const fn refused(program: Program) -> &'static [&'static str] {
             "SELECT response FROM attempts",
         ],
         Program::Console => &[
-            "SELECT sealed FROM erasure_key",
-            "UPDATE event_ledger SET event_id = ''",
-            "DELETE FROM audit_records",
-            "UPDATE clients SET name = ''",
-            "DELETE FROM clients",
-            "UPDATE leads SET stage = 'lost'",
-            "DELETE FROM subscriptions",
-            "DELETE FROM deliveries",
-            "SELECT * FROM replay_entries",
+            "SELECT sealed FROM erasure_key", "UPDATE event_ledger SET event_id = ''", "DELETE FROM audit_records",
+            "UPDATE clients SET name = ''", "DELETE FROM clients", "UPDATE leads SET stage = 'lost'",
+            "DELETE FROM subscriptions", "DELETE FROM deliveries", "SELECT * FROM replay_entries",
             "UPDATE usage_counters SET writes = 0",
         ],
     }

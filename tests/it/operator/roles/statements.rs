@@ -32,12 +32,8 @@ fn statements(program: Program) -> Vec<&'static str> {
     let activity = if program == Program::Console { &[] } else { common::activity::STATEMENTS };
     let shared = activity.iter().chain(MASTER_KEY_STATEMENTS).chain(SCHEMA_STATEMENTS);
     let all = own.iter().chain(retention).copied().flatten().chain(shared);
-    let of_operators: Vec<&str> = admin::store::PERSONAL_DATA_STATEMENTS
-        .iter()
-        .copied()
-        .flatten()
-        .map(|sql| name(sql.as_str()))
-        .collect();
+    let of_operators: Vec<&str> =
+        admin::store::PERSONAL_DATA_STATEMENTS.iter().copied().flatten().map(|sql| name(sql.as_str())).collect();
     let is_of_operators =
         |name| OF_OPERATORS.contains(&name) || program == Program::Console && of_operators.contains(&name);
     all.map(|sql| sql.as_str()).filter(|statement| !is_of_operators(name(statement))).collect()
@@ -63,8 +59,7 @@ impl Prepared {
         let mut explained = Vec::new();
         for (at, statement) in statements(program).into_iter().enumerate() {
             let count = client.prepare(statement).await.expect("a statement").params().len();
-            let nulls =
-                if count == 0 { String::new() } else { format!("({})", vec!["NULL"; count].join(", ")) };
+            let nulls = if count == 0 { String::new() } else { format!("({})", vec!["NULL"; count].join(", ")) };
             client.batch_execute(&format!("PREPARE s{at} AS {statement}")).await.expect("a statement");
             explained.push((name(statement), format!("EXPLAIN EXECUTE s{at}{nulls}")));
         }
@@ -136,11 +131,7 @@ async fn each_privilege_is_needed_by_a_statement() {
             }
         }
     }
-    assert!(
-        unneeded.is_empty(),
-        "no statement needs, or an exception is not needed:\n{}",
-        unneeded.join("\n")
-    );
+    assert!(unneeded.is_empty(), "no statement needs, or an exception is not needed:\n{}", unneeded.join("\n"));
 }
 
 /// A new table needs a line, also if no program may use it.

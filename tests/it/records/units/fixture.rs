@@ -28,8 +28,7 @@ pub(super) fn spawn(world: &World, request: HttpRequest) -> JoinHandle<HttpRespo
 
 impl Fixture {
     pub(super) async fn start() -> Self {
-        let world =
-            World::with().set("CONNECT_WORKER_LANES", "1").set("CONNECT_REPLY_TIMEOUT", "50s").start().await;
+        let world = World::with().set("CONNECT_WORKER_LANES", "1").set("CONNECT_REPLY_TIMEOUT", "50s").start().await;
         let locked_client = new_client(&world, json!({"email": "held@example.com"})).await;
         Self { world, locked_client }
     }
@@ -48,9 +47,7 @@ impl Fixture {
 
     /// The same, with each message changed by `change`, which gets its position.
     pub(super) async fn queue_behind_lock_with(
-        &mut self,
-        requests: Vec<HttpRequest>,
-        change: impl Fn(usize, QueuedMessage) -> QueuedMessage,
+        &mut self, requests: Vec<HttpRequest>, change: impl Fn(usize, QueuedMessage) -> QueuedMessage,
     ) -> QueuedWrites {
         self.world.end_workers().await;
         let mut responses = Vec::new();
@@ -61,8 +58,7 @@ impl Fixture {
         let messages = self.world.queues.take_all("records").await;
         self.world.add_worker().await;
         let lock = self.lock(&self.locked_client).await;
-        let first =
-            patch_request(&self.world.key, &client_route(&self.locked_client), &json!({"name": "Held"}));
+        let first = patch_request(&self.world.key, &client_route(&self.locked_client), &json!({"name": "Held"}));
         let first = spawn(&self.world, first);
         self.world.database.until_lock_wait().await;
         let changed: Vec<_> = messages.iter().cloned().enumerate().map(|(at, one)| change(at, one)).collect();

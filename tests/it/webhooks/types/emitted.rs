@@ -41,8 +41,7 @@ async fn opening_a_lead_emits_lead_assigned_however_it_was_opened() {
     let by_event = world.accept(ana("enquiry.submitted").payload(payload)).await;
     subscriber.assert_routed(&by_event).await;
 
-    let discovery =
-        || event("traveller.discovery_upserted").phone("1").payload(json!({"discovery": {"pax": 2}}));
+    let discovery = || event("traveller.discovery_upserted").phone("1").payload(json!({"discovery": {"pax": 2}}));
     let by_discovery = world.accept(discovery()).await;
     subscriber.assert_routed(&by_discovery).await;
     let again = world.accept(discovery()).await;
@@ -83,15 +82,11 @@ async fn a_stage_change_emits_old_and_new_stage_and_reason() {
     for _ in 0..2 {
         world.accept(ana("booking.started")).await;
     }
-    subscriber
-        .assert_emitted(&opened, &[stage_change("website", "inquiry", "proposal_approved", None)])
-        .await;
+    subscriber.assert_emitted(&opened, &[stage_change("website", "inquiry", "proposal_approved", None)]).await;
     for _ in 0..2 {
         world.accept(ana("booking.completed")).await;
     }
-    subscriber
-        .assert_emitted(&opened, &[stage_change("website", "proposal_approved", "trip_booked", None)])
-        .await;
+    subscriber.assert_emitted(&opened, &[stage_change("website", "proposal_approved", "trip_booked", None)]).await;
 
     let mut at = "trip_booked";
     for stage in ["inquiry", "follow_up", "building_proposal", "negotiation"] {
@@ -100,14 +95,10 @@ async fn a_stage_change_emits_old_and_new_stage_and_reason() {
         at = stage;
     }
     subscriber.patch(&opened, &json!({"stage": "lost", "reason": "too dear"})).await;
-    subscriber
-        .assert_emitted(&opened, &[stage_change("connect-api", "negotiation", "lost", Some("too dear"))])
-        .await;
+    subscriber.assert_emitted(&opened, &[stage_change("connect-api", "negotiation", "lost", Some("too dear"))]).await;
 
     subscriber.act(&["stage", "--lead", lead, "--stage", "follow_up", "--reason", "they are back"]).await;
-    subscriber
-        .assert_emitted(&opened, &[stage_change("crm", "lost", "follow_up", Some("they are back"))])
-        .await;
+    subscriber.assert_emitted(&opened, &[stage_change("crm", "lost", "follow_up", Some("they are back"))]).await;
     subscriber.act(&["travelled", "--lead", lead]).await;
     subscriber.assert_emitted(&opened, &[stage_change("crm", "follow_up", "travelled", None)]).await;
     for _ in 0..2 {
@@ -122,8 +113,7 @@ async fn a_proposal_emits_sent_and_first_viewed() {
     let opened = subscriber.open_lead().await;
     let lead = text(&opened["leadId"]);
     let url = "https://proposals.example/p/1?for=ana";
-    let send =
-        ["proposal-send", "--lead", lead, "--title", "Goa in May", "--url", url, "--channel", "whatsapp"];
+    let send = ["proposal-send", "--lead", lead, "--title", "Goa in May", "--url", url, "--channel", "whatsapp"];
     let sent = subscriber.act(&send).await;
     let shown = subscriber.proposal(&opened).await;
     let facts = json!({
@@ -166,8 +156,7 @@ async fn a_booking_emits_confirmed_and_cancelled_however_it_was_made() {
     for _ in 0..2 {
         subscriber.act(&[&confirm[..], &credit].concat()).await;
     }
-    let confirmed =
-        json!({"bookingRef": "BR-3", "amount": 125_000.5, "currency": "INR", "creditUsed": 5_000});
+    let confirmed = json!({"bookingRef": "BR-3", "amount": 125_000.5, "currency": "INR", "creditUsed": 5_000});
     let booked = stage_change("crm", "follow_up", "trip_booked", None);
     subscriber.assert_emitted(&opened, &[booked, ("booking.confirmed", "crm", confirmed)]).await;
 
@@ -190,14 +179,8 @@ async fn events_that_change_no_lead_emit_nothing() {
     let world = &subscriber.outbound.world;
     let opened = subscriber.open_lead().await;
     for kind in [
-        "contact.identified",
-        "contact.updated",
-        "traveller.discovery_upserted",
-        "trip.planning_started",
-        "trip.draft_updated",
-        "quote.requested",
-        "booking.abandoned",
-        "employee.credit_updated",
+        "contact.identified", "contact.updated", "traveller.discovery_upserted", "trip.planning_started",
+        "trip.draft_updated", "quote.requested", "booking.abandoned", "employee.credit_updated",
     ] {
         let credit = json!({"membershipId": "m-1", "corporateName": "Example Ltd", "availablePaise": 5,
                             "grantedPaise": 9, "redeemablePercent": 50, "asOf": "2026-05-01T10:00:00Z"});
@@ -214,8 +197,7 @@ async fn events_that_change_no_lead_emit_nothing() {
     let booking = json!({"bookingRef": "BR-1", "amount": 10, "currency": "INR", "creditUsed": 5});
     world.accept(ana("booking.completed").payload(booking)).await;
     assert_eq!(subscriber.outbound.take_received().await.len(), 2);
-    let applied =
-        json!({"tripId": opened["tripId"], "bookingRef": "BR-1", "requestedRupees": 5, "appliedRupees": 3});
+    let applied = json!({"tripId": opened["tripId"], "bookingRef": "BR-1", "requestedRupees": 5, "appliedRupees": 3});
     world.accept(ana("booking.credit_applied").payload(applied)).await;
     subscriber.assert_emitted(&opened, &[]).await;
 }

@@ -37,10 +37,7 @@ impl Comparison {
 
     /// Measures one round of a load and then of its floor, and adds it to the row of that label.
     pub(crate) async fn measure(
-        &mut self,
-        label: &str,
-        world: &World,
-        load: impl Future<Output = LoadStats>,
+        &mut self, label: &str, world: &World, load: impl Future<Output = LoadStats>,
         floor: impl Future<Output = LoadStats>,
     ) {
         let before = Usage::read(world).await;
@@ -57,10 +54,8 @@ impl Comparison {
     /// The table of rates and times.
     pub(crate) fn figures(&self) -> String {
         let row = |row: &Row| {
-            let loads =
-                |figure: fn(&LoadStats) -> f64| Rounds::of(row.rounds.iter().map(|one| figure(&one.0)));
-            let floors =
-                |figure: fn(&LoadStats) -> f64| Rounds::of(row.rounds.iter().map(|one| figure(&one.1)));
+            let loads = |figure: fn(&LoadStats) -> f64| Rounds::of(row.rounds.iter().map(|one| figure(&one.0)));
+            let floors = |figure: fn(&LoadStats) -> f64| Rounds::of(row.rounds.iter().map(|one| figure(&one.1)));
             let ratios = row.rounds.iter().map(|one| (self.figure)(&one.0) / (self.figure)(&one.1));
             let ratio = Rounds::of(ratios);
             vec![

@@ -80,8 +80,7 @@ fn merged(before: &str, section: Section, text: &str) -> String {
 pub(crate) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut lines: Vec<Vec<String>> = vec![head.iter().map(|cell| (*cell).to_owned()).collect()];
     lines.extend(rows);
-    let width =
-        |column: usize| lines.iter().map(|cells| cells[column].chars().count()).max().unwrap_or(3).max(3);
+    let width = |column: usize| lines.iter().map(|cells| cells[column].chars().count()).max().unwrap_or(3).max(3);
     let widths: Vec<usize> = (0..head.len()).map(width).collect();
     let rule = widths.iter().enumerate();
     let rule = rule.map(|(column, width)| match column {

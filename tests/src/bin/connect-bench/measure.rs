@@ -41,10 +41,7 @@ impl LoadStats {
 /// Calls `once` repeatedly for each of `callers`, for `length`. `once` gets the caller's number and returns the measured
 /// time in seconds; each call stands for `each` events.
 pub(crate) async fn measure(
-    callers: usize,
-    length: Duration,
-    each: usize,
-    once: impl AsyncFn(usize) -> f64,
+    callers: usize, length: Duration, each: usize, once: impl AsyncFn(usize) -> f64,
 ) -> LoadStats {
     let started = Instant::now();
     let repeat = async |caller| {
@@ -101,10 +98,8 @@ impl Shape {
     /// Sends for `length`; each caller sends its next batch when it has the response to the previous one.
     pub(crate) async fn load(self, world: &World, length: Duration) -> LoadStats {
         let sender = Sender::new(world, &world.key);
-        measure(self.connections, length, self.batch, async |_| {
-            sender.events(&self.traffic.draw(self.batch)).await
-        })
-        .await
+        measure(self.connections, length, self.batch, async |_| sender.events(&self.traffic.draw(self.batch)).await)
+            .await
     }
 }
 

@@ -41,17 +41,12 @@ pub(crate) async fn run(options: &Options) -> String {
         for program in 0..3 {
             let of = |part: usize| Rounds::of(rounds.iter().map(|states| states[state].1[program][part]));
             let (resident, peak) = (of(0), of(1));
-            cells.extend([
-                format!("{:.0}", resident.median),
-                resident.spread(),
-                format!("{:.0}", peak.median),
-            ]);
+            cells.extend([format!("{:.0}", resident.median), resident.spread(), format!("{:.0}", peak.median)]);
         }
         cells
     };
     let mut columns = vec!["MiB"];
-    columns
-        .extend(["ingest", "worker", "dispatcher"].iter().flat_map(|name| [name, "rounds differ", "peak"]));
+    columns.extend(["ingest", "worker", "dispatcher"].iter().flat_map(|name| [name, "rounds differ", "peak"]));
     format!(
         "Resident MiB of each program, and its peak in that state. Each round starts the programs anew; their sizes at rest are\nthe floor. {} bodies of 4 MiB were held, of a budget of 256 MiB. Limits of connections and times are raised so that the\nstates last.\n\n{}",
         Rounds::of(held).median,
@@ -100,8 +95,7 @@ async fn round(options: &Options) -> (Vec<(&'static str, Vec<[f64; 2]>)>, usize)
 
 /// Resident size and peak of each program; the next peak starts from here.
 fn read(world: &World) -> Vec<[f64; 2]> {
-    let read =
-        |program: &Program| memory(program.id()).unwrap_or_else(|| panic!("{} has ended", program.name()));
+    let read = |program: &Program| memory(program.id()).unwrap_or_else(|| panic!("{} has ended", program.name()));
     world.ingests.iter().chain(&world.workers).chain(&world.dispatchers).map(read).collect()
 }
 

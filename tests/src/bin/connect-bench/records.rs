@@ -16,12 +16,8 @@ const CONNECTIONS: [usize; 2] = [8, 1];
 /// Method, target, body and expected status of a request. `{new}` is a new id, `{id}` that of a lead or client.
 type Request = (&'static str, &'static str, &'static str, u16);
 
-pub(crate) const CREATE_CLIENT: Request = (
-    "POST",
-    "/clients",
-    r#"{"name":"Bench Traveller","email":"{new}@example.net","externalId":"{new}"}"#,
-    201,
-);
+pub(crate) const CREATE_CLIENT: Request =
+    ("POST", "/clients", r#"{"name":"Bench Traveller","email":"{new}@example.net","externalId":"{new}"}"#, 201);
 const CREATE_LEAD: Request = (
     "POST",
     "/leads",
@@ -53,8 +49,7 @@ pub(crate) async fn run(options: &Options) -> String {
     let length = options.duration();
     for _ in 0..options.rounds {
         for connections in CONNECTIONS {
-            let label =
-                |(method, target, ..): Request| format!("{method} {target}, connections: {connections}");
+            let label = |(method, target, ..): Request| format!("{method} {target}, connections: {connections}");
             let changes = [CREATE_LEAD, CREATE_CLIENT, CHANGE_TRIP].into_iter();
             for request in changes.filter(|_| connections > 1) {
                 let load = load(&world, request, connections, &leads, length);
@@ -74,13 +69,7 @@ pub(crate) async fn run(options: &Options) -> String {
     )
 }
 
-async fn load(
-    world: &World,
-    request: Request,
-    connections: usize,
-    known: &[Uuid],
-    length: Duration,
-) -> LoadStats {
+async fn load(world: &World, request: Request, connections: usize, known: &[Uuid], length: Duration) -> LoadStats {
     let sender = Sender::new(world, &world.key);
     measure(connections, length, 1, async |_| {
         let known = known[random_id().as_u128() as usize % known.len()];

@@ -72,10 +72,8 @@ async fn call(channel: &Channel, queue: &ShortString, replies: &Mutex<Consumer>)
 async fn reply_to_all(channel: Channel, mut consumer: Consumer) -> Result<(), Error> {
     while let Some(delivery) = consumer.next().await {
         let delivery = delivery?;
-        let (reply_to, options) = (
-            delivery.properties.reply_to().clone().expect("a reply is wanted"),
-            BasicPublishOptions::default(),
-        );
+        let (reply_to, options) =
+            (delivery.properties.reply_to().clone().expect("a reply is wanted"), BasicPublishOptions::default());
         channel.basic_publish("".into(), reply_to, options, &REPLY, BasicProperties::default()).await?;
         delivery.ack(BasicAckOptions::default()).await?;
     }

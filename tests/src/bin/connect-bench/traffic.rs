@@ -76,9 +76,7 @@ impl Traffic {
                 Self::Identified => IDENTIFIED,
                 Self::Enquiries => SUBMITTED,
                 // Each type as often as its share.
-                Self::Mix => {
-                    *MIX.iter().flat_map(|kind| repeat_n(kind, kind.1)).nth(below(100)).unwrap_or(&IDENTIFIED)
-                }
+                Self::Mix => *MIX.iter().flat_map(|kind| repeat_n(kind, kind.1)).nth(below(100)).unwrap_or(&IDENTIFIED),
             };
             Event::new(kind, below(kind.2))
         };

@@ -86,10 +86,7 @@ impl Setup {
     /// make the next one slower.
     async fn prepare(&self, deliveries: usize) {
         self.receiver.clear_received();
-        self.database
-            .batch_execute("VACUUM (ANALYZE) outbox_pending, outbox, deliveries")
-            .await
-            .expect("a vacuum");
+        self.database.batch_execute("VACUUM (ANALYZE) outbox_pending, outbox, deliveries").await.expect("a vacuum");
         self.database.batch_execute("BEGIN").await.expect("a transaction");
         insert_outbox_events(&self.database, "acme", deliveries / self.receivers).await;
     }

@@ -24,12 +24,12 @@ pub(crate) async fn filled() -> World {
 
 /// Creates the company accounts of a tenant, and each person of the pool once, through the API on eight connections.
 pub(crate) async fn fill(world: &World, key: &ApiKey) {
-    let statement = "INSERT INTO clients (tenant_id, client_id, name, client_type, company_domain, created_at, updated_at)
+    let statement =
+        "INSERT INTO clients (tenant_id, client_id, name, client_type, company_domain, created_at, updated_at)
         SELECT tenant_id, gen_random_uuid(), 'Company ' || n, 'company', 'company-' || n || '.example',
                date_trunc('milliseconds', now()), date_trunc('milliseconds', now())
         FROM tenants, generate_series(0, $2::bigint - 1) AS n WHERE slug = $1";
-    let created =
-        world.database.connect().await.execute(statement, &[&key.tenant, &(COMPANIES as i64)]).await;
+    let created = world.database.connect().await.execute(statement, &[&key.tenant, &(COMPANIES as i64)]).await;
     created.expect("company accounts");
     let events = everybody();
     let batches: Vec<&[Event]> = events.chunks(100).collect();

@@ -33,9 +33,7 @@ pub(crate) struct ActionRequest<'a> {
 /// Applies an action and adds it to the ledger. It is not added to the timeline, which shows only events of the traveler.
 /// Returns the content of the reply.
 pub(crate) fn apply(
-    state: &mut TenantState,
-    request: &ActionRequest<'_>,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, request: &ActionRequest<'_>, ctx: &mut Context<'_>,
 ) -> Result<ActionReply, WriteError> {
     let ActionRequest { action, event_id, request_context } = *request;
     let cause = Cause { request_context: Some(request_context), ..Cause::crm(ctx.now) };
@@ -59,10 +57,7 @@ pub(crate) fn apply(
 
 /// Applies an action and returns its lead.
 pub(crate) fn act(
-    state: &mut TenantState,
-    action: &Action,
-    cause: &Cause,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, action: &Action, cause: &Cause, ctx: &mut Context<'_>,
 ) -> Result<LeadId, WriteError> {
     match action {
         Action::OpenLead(new) => open(state, new, cause, ctx),
@@ -98,11 +93,7 @@ pub(crate) fn act(
 }
 
 /// The content of the reply to an action: the lead as the action left it.
-pub(crate) fn reply_to(
-    state: &TenantState,
-    lead_id: LeadId,
-    action: &Action,
-) -> Result<ActionReply, InternalError> {
+pub(crate) fn reply_to(state: &TenantState, lead_id: LeadId, action: &Action) -> Result<ActionReply, InternalError> {
     let lead = lead::get(state, lead_id)?;
     let trip_id = lead::trip_id(state, lead_id);
     Ok(ActionReply {
@@ -122,20 +113,14 @@ fn find_lead(state: &TenantState, id: &RecordId) -> Result<LeadId, WriteRefusal>
 }
 
 /// Opens a lead, with or without a trip workspace.
-fn open(
-    state: &mut TenantState,
-    new: &OpenLead,
-    cause: &Cause,
-    ctx: &mut Context<'_>,
-) -> Result<LeadId, WriteError> {
+fn open(state: &mut TenantState, new: &OpenLead, cause: &Cause, ctx: &mut Context<'_>) -> Result<LeadId, WriteError> {
     let client_id = match &new.who {
         LeadClient::Client(id) => {
             let client = ClientId::parse(id.as_str()).and_then(|id| state.client(id));
             client.map(|client| client.id).ok_or(WriteRefusal::NotFound)?
         }
         LeadClient::Contact { email, name } => {
-            let identity =
-                ContactIdentity { email: Some(email), name: name.as_deref(), ..ContactIdentity::default() };
+            let identity = ContactIdentity { email: Some(email), name: name.as_deref(), ..ContactIdentity::default() };
             contact::upsert(state, &identity, &mut Warnings::default(), ctx)
         }
     };
@@ -150,14 +135,10 @@ fn open(
 
 /// Moves the lead to any stage, if [`stage::check_move`] allows it.
 fn move_to(
-    state: &mut TenantState,
-    to: &StageChange,
-    cause: &Cause,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, to: &StageChange, cause: &Cause, ctx: &mut Context<'_>,
 ) -> Result<LeadId, WriteError> {
     let id = find_lead(state, &to.lead)?;
-    let reason =
-        to.reason.get().map(|reason| reason.as_str().trim()).filter(|reason| !text::is_blank(reason));
+    let reason = to.reason.get().map(|reason| reason.as_str().trim()).filter(|reason| !text::is_blank(reason));
     stage::check_move(state, id, to.stage, reason)?;
     stage::move_to(state, id, to.stage, reason, cause, ctx)?;
     Ok(id)
@@ -165,11 +146,7 @@ fn move_to(
 
 /// Moves the lead to a stage that needs neither a reason nor a trip.
 fn put_at(
-    state: &mut TenantState,
-    lead: &RecordId,
-    to: Stage,
-    cause: &Cause,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, lead: &RecordId, to: Stage, cause: &Cause, ctx: &mut Context<'_>,
 ) -> Result<LeadId, WriteError> {
     let id = find_lead(state, lead)?;
     stage::move_to(state, id, to, None, cause, ctx)?;
@@ -179,10 +156,7 @@ fn put_at(
 /// Books the lead and makes its invoice. If the booking was confirmed before, neither the invoice nor the lead's stage
 /// changes. The reference of a canceled booking cannot be used again (D30).
 fn confirm(
-    state: &mut TenantState,
-    booking: &BookingConfirm,
-    cause: &Cause,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, booking: &BookingConfirm, cause: &Cause, ctx: &mut Context<'_>,
 ) -> Result<LeadId, WriteError> {
     let id = find_lead(state, &booking.lead)?;
     let booking_ref = booking.booking_ref.as_str().to_owned();
@@ -203,10 +177,7 @@ fn confirm(
 }
 
 fn cancel(
-    state: &mut TenantState,
-    booking: &BookingCancel,
-    cause: &Cause,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, booking: &BookingCancel, cause: &Cause, ctx: &mut Context<'_>,
 ) -> Result<LeadId, WriteError> {
     let booking_ref = booking.booking_ref.as_str();
     let lead_id = state.invoices.get(&booking_ref.to_owned()).ok_or(WriteRefusal::NotFound)?.lead_id;

@@ -47,8 +47,7 @@ fn started_never_regresses_a_stage() {
         let lead = submit(&mut world, "p-1").lead_id.unwrap();
         put_at(&mut world, lead, at);
         let result = send(&mut world, STARTED, json!({"leadId": lead}));
-        let moves =
-            matches!(at, Stage::Inquiry | Stage::FollowUp | Stage::BuildingProposal | Stage::Negotiation);
+        let moves = matches!(at, Stage::Inquiry | Stage::FollowUp | Stage::BuildingProposal | Stage::Negotiation);
         assert_eq!(world.stage(lead), if moves { "proposal_approved" } else { at.as_str() });
         assert_eq!(world.state.outbox.len(), usize::from(moves));
         assert_eq!(result.lead_id, at.is_open().then_some(lead), "{at}");
@@ -187,8 +186,7 @@ fn invalid_fields_of_a_booking_are_left_out_with_a_warning() {
     submit(&mut world, "p-1");
     let payload = json!({"bookingRef": "BR-1", "amount": "10", "currency": "rupees", "creditUsed": -1});
     let warnings = send(&mut world, COMPLETED, payload).warnings;
-    let expected =
-        ["amount", "currency", "creditUsed"].map(|field| format!("booking_field_rejected:{field}"));
+    let expected = ["amount", "currency", "creditUsed"].map(|field| format!("booking_field_rejected:{field}"));
     assert_eq!(warnings, expected);
     let invoice = world.state.invoices.get(&"BR-1".to_owned()).unwrap();
     assert_eq!((invoice.amount, invoice.currency.as_deref(), invoice.credit_used), (None, None, None));

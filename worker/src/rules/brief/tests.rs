@@ -7,8 +7,7 @@ fn read_brief(payload: &Value) -> (Value, Vec<String>) {
     let text = payload.to_string();
     let payload = Payload::object(serde_json::from_str(&text).unwrap()).unwrap();
     let mut warnings = Warnings::default();
-    let brief =
-        parse_brief(&mut FieldReader { payload: &payload, kind: BRIEF_FIELD, warnings: &mut warnings });
+    let brief = parse_brief(&mut FieldReader { payload: &payload, kind: BRIEF_FIELD, warnings: &mut warnings });
     let rejected =
         warnings.into_vec().iter().map(|w| w.strip_prefix("brief_field_rejected:").unwrap().into()).collect();
     (serde_json::to_value(brief).unwrap(), rejected)

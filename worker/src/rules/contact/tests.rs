@@ -28,15 +28,9 @@ fn a_match_updates_the_name_and_phone_sent_and_keeps_the_rest() {
     let mut world = World::new();
     let ana = identify(&mut world, json!({"email": "ana@example.com", "name": "Ana", "phone": "12"}));
     identify(&mut world, json!({"email": "ana@example.com", "name": "Ana B"}));
-    assert_eq!(
-        (world.client(ana).name.as_str(), world.client(ana).phone.as_ref().unwrap().as_str()),
-        ("Ana B", "12")
-    );
+    assert_eq!((world.client(ana).name.as_str(), world.client(ana).phone.as_ref().unwrap().as_str()), ("Ana B", "12"));
     identify(&mut world, json!({"email": "ana@example.com", "phone": "3 4"}));
-    assert_eq!(
-        (world.client(ana).name.as_str(), world.client(ana).phone.as_ref().unwrap().as_str()),
-        ("Ana B", "3 4")
-    );
+    assert_eq!((world.client(ana).name.as_str(), world.client(ana).phone.as_ref().unwrap().as_str()), ("Ana B", "3 4"));
 }
 
 #[test]
@@ -69,8 +63,7 @@ fn timeline_only_events_upsert_their_contact_and_change_no_lead() {
         let mut world = World::new();
         let opened = world.send("enquiry.submitted", json!({"email": "ana@example.com"}), json!({}));
         let lead = world.lead(opened.lead_id.unwrap()).clone();
-        let result =
-            world.send(kind, json!({"email": "ana@example.com", "name": "Ana"}), json!({"leadId": "x"}));
+        let result = world.send(kind, json!({"email": "ana@example.com", "name": "Ana"}), json!({"leadId": "x"}));
         let expected = (opened.client_id, None, None);
         assert_eq!((result.client_id, result.lead_id, result.trip_id), expected, "{kind}");
         assert_eq!(world.client(result.client_id.unwrap()).name, "Ana", "{kind}");

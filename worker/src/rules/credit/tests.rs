@@ -74,8 +74,7 @@ fn without_a_reference_the_trips_newest_invoice_is_used() {
     world.send("booking.completed", json!({"email": "ana@example.com"}), payload);
     let result = apply(&mut world, json!({"tripId": trip, "bookingRef": null, "appliedRupees": 20}));
     assert_eq!((result.status, result.trip_id), (EventStatus::Accepted, trip));
-    let applied =
-        |booking_ref: &str| world.state.invoices.get(&booking_ref.to_owned()).unwrap().credit_applied;
+    let applied = |booking_ref: &str| world.state.invoices.get(&booking_ref.to_owned()).unwrap().credit_applied;
     assert_eq!((applied("BR-9"), applied("BR-1")), (None, Some(Money(2000))));
 }
 
@@ -168,8 +167,7 @@ fn other_invalid_fields_are_left_null_with_a_warning() {
 #[test]
 fn an_updated_balance_does_not_change_the_lead() {
     let mut world = World::new();
-    let lead =
-        world.send("enquiry.submitted", json!({"email": "ana@example.com"}), json!({})).lead_id.unwrap();
+    let lead = world.send("enquiry.submitted", json!({"email": "ana@example.com"}), json!({})).lead_id.unwrap();
     let version = world.lead(lead).updated_at;
     update(&mut world, json!({"availablePaise": 1, "asOf": "2026-05-01T10:00:00Z"}));
     assert_eq!(world.lead(lead).updated_at, version);

@@ -4,11 +4,8 @@ use common::model::DiscoveryId;
 use serde_json::{Value, json};
 
 fn send(world: &mut World, payload: Value) -> EventResult {
-    let result = world.send(
-        "traveller.discovery_upserted",
-        json!({"email": "ana@example.com", "name": "Ana"}),
-        payload,
-    );
+    let result =
+        world.send("traveller.discovery_upserted", json!({"email": "ana@example.com", "name": "Ana"}), payload);
     assert_eq!(result.status, EventStatus::Accepted);
     result
 }
@@ -66,8 +63,7 @@ fn parts_that_are_not_objects_are_warned_of_in_order() {
     let result = send(&mut world, payload);
     assert_eq!(result.warnings, rejected(&["discovery", "profilePatch", "essence", "hosTripDiscoveryId"]));
     assert_eq!(stored(&world, &result), json!({}));
-    let long =
-        send(&mut world, json!({"essence": "x".repeat(10_001), "discovery": {"pax": "", "dateRange": 5}}));
+    let long = send(&mut world, json!({"essence": "x".repeat(10_001), "discovery": {"pax": "", "dateRange": 5}}));
     assert_eq!(long.warnings, rejected(&["dateRange", "pax", "essence"]));
 }
 

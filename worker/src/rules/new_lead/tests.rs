@@ -33,16 +33,8 @@ fn invalid_fields_give_warnings_in_order_and_the_lead_still_opens() {
     let mut world = World::new();
     world.send("contact.identified", json!({"externalId": "x-1"}), json!({}));
     let fields = [
-        "travelDates",
-        "party",
-        "paxCount",
-        "budget",
-        "destination",
-        "guestNationality",
-        "title",
-        "message",
-        "attribution",
-        "externalLeadId",
+        "travelDates", "party", "paxCount", "budget", "destination", "guestNationality", "title", "message",
+        "attribution", "externalLeadId",
     ];
     let mut payload = json!({"itinerarySnapshot": {"title": "no days"}});
     for field in fields {

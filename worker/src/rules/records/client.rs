@@ -10,9 +10,7 @@ use common::write::{IfMatch, WriteRefusal};
 
 /// Creates a client. The identity is matched like that of an event, and must not match any client (D10, D21a).
 pub(super) fn create(
-    state: &mut TenantState,
-    body: &ClientBody,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, body: &ClientBody, ctx: &mut Context<'_>,
 ) -> Result<Record, WriteRefusal> {
     let identity = identity(body);
     if identity.key().is_none() {
@@ -36,11 +34,7 @@ pub(super) fn create(
 
 /// Changes the fields that were sent.
 pub(super) fn change(
-    state: &mut TenantState,
-    id: ClientId,
-    body: &ClientBody,
-    if_match: Option<&IfMatch>,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, id: ClientId, body: &ClientBody, if_match: Option<&IfMatch>, ctx: &mut Context<'_>,
 ) -> Result<Record, WriteRefusal> {
     let client = state.client(id).ok_or(WriteRefusal::NotFound)?;
     check_version(if_match, client.updated_at)?;
@@ -82,11 +76,7 @@ fn identity(body: &ClientBody) -> ContactIdentity<'_> {
 }
 
 /// Refuses an email or external id of another client: both are unique within the tenant (D10).
-fn check_free(
-    state: &TenantState,
-    identity: &ContactIdentity<'_>,
-    own: Option<ClientId>,
-) -> Result<(), WriteRefusal> {
+fn check_free(state: &TenantState, identity: &ContactIdentity<'_>, own: Option<ClientId>) -> Result<(), WriteRefusal> {
     let by_email = identity.email.and_then(|email| state.client_by_email(email.key()));
     let by_external_id = identity.external_id.and_then(|id| state.client_by_external_id(id));
     match [by_email, by_external_id].into_iter().flatten().find(|holder| Some(holder.id) != own) {

@@ -12,10 +12,7 @@ use common::write::{IfMatch, WriteRefusal};
 
 /// Opens a lead like `enquiry.submitted`: the client is matched or created, the lead is routed, a trip workspace is opened.
 pub(super) fn open(
-    state: &mut TenantState,
-    body: &LeadBody,
-    cause: &Cause,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, body: &LeadBody, cause: &Cause, ctx: &mut Context<'_>,
 ) -> Result<Record, WriteError> {
     let brief = body.brief();
     let attribution = body.attribution.get().and_then(common::record::Attribution::block);
@@ -49,11 +46,7 @@ fn client(state: &mut TenantState, body: &LeadBody, ctx: &mut Context<'_>) -> Re
 
 /// Changes stage, owner, follow-up flag and title.
 pub(super) fn change(
-    state: &mut TenantState,
-    id: LeadId,
-    patch: &LeadPatch,
-    if_match: Option<&IfMatch>,
-    cause: &Cause,
+    state: &mut TenantState, id: LeadId, patch: &LeadPatch, if_match: Option<&IfMatch>, cause: &Cause,
     ctx: &mut Context<'_>,
 ) -> Result<Record, WriteError> {
     let before = state.leads.get(&id).ok_or(WriteRefusal::NotFound)?.clone();
@@ -80,10 +73,7 @@ pub(super) fn change(
 
 /// Sets follow-up flag and title, if they differ.
 fn set_fields(
-    state: &mut TenantState,
-    before: &Lead,
-    patch: &LeadPatch,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, before: &Lead, patch: &LeadPatch, ctx: &mut Context<'_>,
 ) -> Result<(), InternalError> {
     let follow_up = patch.follow_up.get().copied().unwrap_or(before.follow_up);
     let title = patch.title.get().map_or(before.title.as_str(), |title| title.as_str());
@@ -97,12 +87,7 @@ fn set_fields(
 }
 
 /// Refuses stages that the API may not set (specification: States and transitions; D21).
-fn check_stage_of_api(
-    state: &TenantState,
-    id: LeadId,
-    to: Stage,
-    reason: Option<&str>,
-) -> Result<(), WriteRefusal> {
+fn check_stage_of_api(state: &TenantState, id: LeadId, to: Stage, reason: Option<&str>) -> Result<(), WriteRefusal> {
     match to {
         Stage::Inquiry | Stage::FollowUp | Stage::BuildingProposal | Stage::Negotiation | Stage::Lost => {
             stage::check_move(state, id, to, reason)

@@ -109,11 +109,7 @@ impl Write {
 
 /// Applies a write. `skip_itinerary` leaves the itinerary out, for a retry after it could not be stored.
 pub(crate) fn write(
-    state: &mut TenantState,
-    write: &Write,
-    if_match: Option<&IfMatch>,
-    skip_itinerary: bool,
-    cause: &Cause,
+    state: &mut TenantState, write: &Write, if_match: Option<&IfMatch>, skip_itinerary: bool, cause: &Cause,
     ctx: &mut Context<'_>,
 ) -> Result<Record, WriteError> {
     match write {
@@ -127,9 +123,7 @@ pub(crate) fn write(
 
 /// Applies a write and adds it to the ledger. A new lead is also added to the timeline, as `enquiry.submitted` (D14, D17).
 pub(crate) fn apply(
-    state: &mut TenantState,
-    request: &WriteRequest<'_>,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, request: &WriteRequest<'_>, ctx: &mut Context<'_>,
 ) -> Result<Record, WriteError> {
     let WriteRequest { if_match, skip_itinerary, ref cause, .. } = *request;
     let record = write(state, request.write, if_match, skip_itinerary, cause, ctx)?;

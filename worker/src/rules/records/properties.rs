@@ -27,10 +27,7 @@ fn any_jump() -> impl Strategy<Value = i64> {
 
 /// Applies a write as the worker does: on a fresh state, whose changes are saved unless it is refused.
 fn apply(
-    simulation: &mut Simulation,
-    body: &Write,
-    condition: Option<&IfMatch>,
-    loading: Loading,
+    simulation: &mut Simulation, body: &Write, condition: Option<&IfMatch>, loading: Loading,
 ) -> Result<Value, WriteRefusal> {
     let mut wanted = LoadRequest::single(tenant().id, "connect-api:1".to_owned());
     crate::pipeline::records::add_write(&mut wanted, tenant().id, body);

@@ -27,12 +27,7 @@ impl World {
     }
 
     /// [`patch_client`](Self::patch_client) with a condition.
-    pub(super) fn patch_client_if(
-        &mut self,
-        client: &Value,
-        body: Value,
-        condition: Option<&IfMatch>,
-    ) -> Shown {
+    pub(super) fn patch_client_if(&mut self, client: &Value, body: Value, condition: Option<&IfMatch>) -> Shown {
         self.write(&Write::Client(client_id(&client["id"]), parse(&bytes(&body)).unwrap()), condition)
     }
 
@@ -68,10 +63,7 @@ impl World {
 
     /// [`write`](Self::write), with the itinerary left out or not.
     pub(super) fn write_record(
-        &mut self,
-        body: &Write,
-        condition: Option<&IfMatch>,
-        skip_itinerary: bool,
+        &mut self, body: &Write, condition: Option<&IfMatch>, skip_itinerary: bool,
     ) -> Result<Record, WriteRefusal> {
         let (before, cause) = (self.snapshot(), cause(self));
         let done = self.run(|state, ctx| write(state, body, condition, skip_itinerary, &cause, ctx));

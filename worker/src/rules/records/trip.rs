@@ -26,13 +26,8 @@ common::named! {
 /// Changes the brief, replaces the draft's itinerary if the rules allow it, posts the changes with old and new values to
 /// the inbox thread, and notifies the owner.
 pub(super) fn change(
-    state: &mut TenantState,
-    id: LeadId,
-    patch: &TripPatch,
-    if_match: Option<&IfMatch>,
-    skip_itinerary: bool,
-    cause: &Cause,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, id: LeadId, patch: &TripPatch, if_match: Option<&IfMatch>, skip_itinerary: bool,
+    cause: &Cause, ctx: &mut Context<'_>,
 ) -> Result<Record, WriteError> {
     let stage = state.leads.get(&id).ok_or(WriteRefusal::NotFound)?.stage;
     let before = state.trip_of(id).ok_or(WriteRefusal::TripNotOpen)?.clone();
@@ -107,11 +102,7 @@ fn has_more_than_fields(patch: &TripPatch) -> bool {
 /// Stores the trip under a new version, even if only its itinerary or its inbox thread changes: of two PATCHes with one
 /// ETag exactly one succeeds (D19). The lead shows the brief, so a changed brief also increases the lead's version.
 fn store(
-    state: &mut TenantState,
-    id: LeadId,
-    before: &Trip,
-    after: Trip,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, id: LeadId, before: &Trip, after: Trip, ctx: &mut Context<'_>,
 ) -> Result<(), InternalError> {
     if after.brief != before.brief {
         lead::change(state, id, ctx.now, |_| {})?;
@@ -126,12 +117,7 @@ fn store(
 /// Replaces the draft's itinerary, while the lead is at `inquiry` or `follow_up` and no proposal was sent
 /// (specification: States and transitions).
 fn apply_itinerary(
-    state: &mut TenantState,
-    stage: Stage,
-    trip: &Trip,
-    snapshot: &str,
-    skip: bool,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, stage: Stage, trip: &Trip, snapshot: &str, skip: bool, ctx: &mut Context<'_>,
 ) -> Result<(), NotApplied> {
     let proposal_id = replaceable(state, stage, trip)?;
     if skip {
@@ -172,13 +158,8 @@ fn itinerary_outcome(outcome: Result<(), NotApplied>) -> Value {
 /// Posts to the inbox thread: a correction of the dates with its reason, the other changes, the customer's message.
 /// Notifies the owner if anything was posted.
 fn post_changes(
-    state: &mut TenantState,
-    id: LeadId,
-    patch: &TripPatch,
-    dates: Option<Value>,
-    changes: Map<String, Value>,
-    cause: &Cause,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, id: LeadId, patch: &TripPatch, dates: Option<Value>, changes: Map<String, Value>,
+    cause: &Cause, ctx: &mut Context<'_>,
 ) -> Result<(), InternalError> {
     let summary = patch.change_summary.get().map(|summary| summary.as_str().to_owned());
     let posted = state.inbox.len();
@@ -205,13 +186,8 @@ fn post_changes(
 }
 
 fn post_message(
-    state: &mut TenantState,
-    lead_id: LeadId,
-    kind: InboxKind,
-    text: Option<String>,
-    changes: Option<Value>,
-    cause: &Cause,
-    ctx: &mut Context<'_>,
+    state: &mut TenantState, lead_id: LeadId, kind: InboxKind, text: Option<String>, changes: Option<Value>,
+    cause: &Cause, ctx: &mut Context<'_>,
 ) {
     let message_id = (ctx.next_id)();
     state.inbox.push(InboxMessage { message_id, lead_id, at: cause.occurred_at, kind, text, changes });

@@ -24,9 +24,7 @@ impl Simulation {
     pub(super) fn needed(&self, wanted: &LoadRequest) -> TenantState {
         let (mut state, rows) = (self.empty(), &self.rows);
         for id in set(wanted.event_ids.iter()) {
-            state
-                .ledger
-                .extend(rows.ledger.get_key_value(&id).map(|(id, entry)| (id.clone(), entry.clone())));
+            state.ledger.extend(rows.ledger.get_key_value(&id).map(|(id, entry)| (id.clone(), entry.clone())));
         }
         self.needed_clients(&mut state, wanted);
         self.needed_invoices(&mut state, wanted);
@@ -76,8 +74,7 @@ impl Simulation {
         found.extend(leads.filter_map(|id| self.rows.leads.get(&LeadId(id))).map(|lead| lead.client_id));
         let bookings = set(wanted.clients.booking_refs.iter()).into_iter();
         found.extend(bookings.filter_map(|id| self.rows.invoices.get(&id)).map(|invoice| invoice.client_id));
-        let (emails, domains): (BTreeSet<_>, BTreeSet<_>) =
-            set(wanted.company_emails.iter()).into_iter().unzip();
+        let (emails, domains): (BTreeSet<_>, BTreeSet<_>) = set(wanted.company_emails.iter()).into_iter().unzip();
         for client in self.rows.clients.values() {
             let is_account = client.company_domain.as_ref().is_some_and(|domain| domains.contains(domain));
             if is_account || found.contains(&client.id) {
@@ -106,8 +103,7 @@ impl Simulation {
         let open = usize::try_from(wanted.closing_events).unwrap() + 1;
         let external_ids = set(wanted.leads_by_external_id.iter());
         let mut ids: BTreeSet<Uuid> = set(wanted.leads.iter());
-        let trips =
-            set(wanted.leads_by_trip.iter()).into_iter().filter_map(|id| self.rows.trips.get(&TripId(id)));
+        let trips = set(wanted.leads_by_trip.iter()).into_iter().filter_map(|id| self.rows.trips.get(&TripId(id)));
         ids.extend(trips.map(|trip| trip.lead_id.0));
         ids.extend(state.invoices.values().map(|invoice| invoice.lead_id.0));
         for client in related.iter().filter(|_| wanted.with_leads) {

@@ -10,10 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 /// The person whom verified claims are about. Their name is their email if the provider says that it has verified it: otherwise
 /// anybody could enter somebody else's. Without that it is their id at the provider, followed by the email for readers.
-pub(super) fn person(
-    claims: &Map<String, Value>,
-    groups_claim: &str,
-) -> Result<VerifiedPerson, ProviderError> {
+pub(super) fn person(claims: &Map<String, Value>, groups_claim: &str) -> Result<VerifiedPerson, ProviderError> {
     let text = |name| claims.get(name).and_then(Value::as_str);
     let id = text("sub").unwrap_or_default();
     let is_verified = claims.get("email_verified") == Some(&Value::Bool(true))
@@ -23,8 +20,7 @@ pub(super) fn person(
         Some(email) => format!("{id} (email not verified: {email})"),
         None => id.to_owned(),
     };
-    let name =
-        Name::of_person(&name).or_else(|_| Name::of_person(id)).or_else(|_| Name::of_person(&short(id)));
+    let name = Name::of_person(&name).or_else(|_| Name::of_person(id)).or_else(|_| Name::of_person(&short(id)));
     let name = name.map_err(|error| ProviderError::unusable("sub", &error.to_string()))?;
     let groups = groups(claims.get(groups_claim));
     Ok(VerifiedPerson { name, groups, method: SignInMethod::OpenIdConnect })
@@ -76,9 +72,7 @@ mod tests {
         for not in [json!(false), json!("yes"), json!(1), json!(null), json!([true])] {
             assert_eq!(name(json!({"email": "ana@example.com", "email_verified": not})), unverified);
         }
-        for unusable in
-            [json!("a\nb"), json!("an\u{200b}a@example.com"), json!(""), json!(["ana@example.com"])]
-        {
+        for unusable in [json!("a\nb"), json!("an\u{200b}a@example.com"), json!(""), json!(["ana@example.com"])] {
             assert_eq!(name(json!({"email": unusable, "email_verified": true})), "id-1");
         }
         assert_eq!(name(json!({"email": "a\nb"})), "id-1");
@@ -90,9 +84,7 @@ mod tests {
         let groups = |claims: Value| read(claims).1;
         assert_eq!(groups(json!({"groups": ["a", 1, "b"]})), ["a", "b"]);
         assert_eq!(groups(json!({"groups": "a,b"})), ["a,b"]);
-        for none in
-            [json!({}), json!({"groups": null}), json!({"groups": {"a": true}}), json!({"roles": ["a"]})]
-        {
+        for none in [json!({}), json!({"groups": null}), json!({"groups": {"a": true}}), json!({"roles": ["a"]})] {
             assert_eq!(groups(none), [""; 0]);
         }
     }

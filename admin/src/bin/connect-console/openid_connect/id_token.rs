@@ -9,8 +9,7 @@ use openidconnect::core::{CoreJsonWebKey, CoreJwsSigningAlgorithm};
 use serde_json::{Map, Value};
 
 /// Algorithms whose keys only the provider has. Those of the client secret (HS256 and others) are refused.
-const ALGORITHMS: [&str; 9] =
-    ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA"];
+const ALGORITHMS: [&str; 9] = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA"];
 /// The fields of a public key (RFC 7517 and 7518); all are texts.
 const KEY_FIELDS: [&str; 9] = ["kty", "kid", "use", "alg", "crv", "x", "y", "n", "e"];
 /// How far the provider's clock may be from the console's, in seconds.
@@ -42,9 +41,8 @@ impl<'t> SignedToken<'t> {
         let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| malformed())?;
         let algorithm = header.get("alg").filter(|alg| ALGORITHMS.iter().any(|allowed| *alg == allowed));
         let algorithm = algorithm.and_then(|alg| serde_json::from_value(alg.clone()).ok());
-        let algorithm = algorithm.ok_or_else(|| {
-            ProviderError::unusable("alg", &format!("must be one of {}", ALGORITHMS.join(", ")))
-        })?;
+        let algorithm = algorithm
+            .ok_or_else(|| ProviderError::unusable("alg", &format!("must be one of {}", ALGORITHMS.join(", "))))?;
         if header.contains_key("crit") {
             return Err(ProviderError::unusable("crit", "names extensions that the console does not have"));
         }
@@ -68,18 +66,14 @@ impl<'t> SignedToken<'t> {
     pub(super) fn verified_claims(&self, key: &CoreJsonWebKey) -> Result<Map<String, Value>, ProviderError> {
         key.verify_signature(&self.algorithm, self.message.as_bytes(), &self.signature)
             .map_err(|error| ProviderError::unusable("signature", &error.to_string()))?;
-        object(self.claims)
-            .ok_or_else(|| ProviderError::unusable("id_token", "must have an object of claims"))
+        object(self.claims).ok_or_else(|| ProviderError::unusable("id_token", "must have an object of claims"))
     }
 }
 
 /// Checks verified claims at the time `now`, in seconds since 1970. Those that are not in the table may have any value and type
 /// (D43); of `azp` and `nbf` only a text and a number mean something.
 pub(super) fn check(
-    claims: &Map<String, Value>,
-    settings: &OidcSettings,
-    nonce: &str,
-    now: f64,
+    claims: &Map<String, Value>, settings: &OidcSettings, nonce: &str, now: f64,
 ) -> Result<(), ProviderError> {
     let claim = |name: &str| claims.get(name).unwrap_or(&Value::Null);
     let seconds = |name| claim(name).as_f64();
@@ -183,8 +177,7 @@ mod tests {
     }
 
     fn signed(header: &Value, claims: &str, sign: impl Fn(&[u8]) -> Vec<u8>) -> String {
-        let message =
-            format!("{}.{}", URL_SAFE_NO_PAD.encode(header.to_string()), URL_SAFE_NO_PAD.encode(claims));
+        let message = format!("{}.{}", URL_SAFE_NO_PAD.encode(header.to_string()), URL_SAFE_NO_PAD.encode(claims));
         let signature = URL_SAFE_NO_PAD.encode(sign(message.as_bytes()));
         format!("{message}.{signature}")
     }
@@ -245,11 +238,7 @@ mod tests {
         assert_eq!(verified(&token, &[public(1, &json!({}))]), Ok(json!("id-1")));
         assert_eq!(verified(&token, &[public(1, &json!({})), other.clone()]), Err("kid"), "ambiguous");
         for unfit in [json!({"use": "enc"}), json!({"alg": "RS256"}), json!({"kty": "RSA"})] {
-            assert_eq!(
-                verified(&token, &[public(2, &unfit), public(1, &json!({}))]),
-                Ok(json!("id-1")),
-                "{unfit}"
-            );
+            assert_eq!(verified(&token, &[public(2, &unfit), public(1, &json!({}))]), Ok(json!("id-1")), "{unfit}");
         }
         let named = with_key(1, &json!({"alg": "EdDSA", "kid": "k1"}));
         assert_eq!(verified(&named, &[other, public(1, &json!({}))]), Ok(json!("id-1")));

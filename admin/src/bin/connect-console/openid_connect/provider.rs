@@ -95,12 +95,7 @@ impl Provider {
     /// Reads nothing of the provider yet: the console starts without it. The error names the wrong setting.
     pub(crate) fn new(settings: OidcSettings, console: &ConsoleUrl) -> Result<Self, String> {
         let transport = Transport::new(&settings)?;
-        Ok(Self {
-            settings,
-            callback: format!("{console}{CALLBACK}"),
-            transport,
-            discovered: Mutex::default(),
-        })
+        Ok(Self { settings, callback: format!("{console}{CALLBACK}"), transport, discovered: Mutex::default() })
     }
 
     /// The provider's host, for the sign-in page.
@@ -131,11 +126,7 @@ impl Provider {
     }
 
     /// Redeems the code that the provider has sent for a sign-in, and verifies who it is.
-    pub(crate) async fn person(
-        &self,
-        pending: &PendingSignIn,
-        code: &str,
-    ) -> Result<VerifiedPerson, ProviderError> {
+    pub(crate) async fn person(&self, pending: &PendingSignIn, code: &str) -> Result<VerifiedPerson, ProviderError> {
         let metadata = self.metadata(FRESH).await?;
         let answer = self.redeem(&metadata, pending, code).await?;
         let token = SignedToken::parse(text(&answer, "id_token")?)?;
@@ -160,10 +151,7 @@ impl Provider {
 
     /// The answer of the token endpoint to a code (RFC 6749, 4.1.3).
     async fn redeem(
-        &self,
-        metadata: &Metadata,
-        pending: &PendingSignIn,
-        code: &str,
+        &self, metadata: &Metadata, pending: &PendingSignIn, code: &str,
     ) -> Result<Map<String, Value>, ProviderError> {
         let (id, secret) = (&self.settings.client_id, self.settings.client_secret.reveal());
         let mut form = Serializer::new(String::new());

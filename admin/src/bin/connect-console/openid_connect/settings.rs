@@ -95,10 +95,7 @@ impl Section for OptionalOidcSettings {
 }
 
 fn missing(name: &str) -> SettingError {
-    error(
-        name,
-        &format!("is required: set {ISSUER}, {CLIENT_ID} and {CLIENT_SECRET} together, or none of them"),
-    )
+    error(name, &format!("is required: set {ISSUER}, {CLIENT_ID} and {CLIENT_SECRET} together, or none of them"))
 }
 
 /// Where the discovery document of an issuer is.
@@ -112,10 +109,7 @@ fn discovery_url(issuer: &str) -> Result<Url, SettingError> {
             && url.password().is_none()
     };
     url.filter(is_usable).ok_or_else(|| {
-        error(
-            ISSUER,
-            "must be a URL such as https://login.example.com; http:// is allowed for loopback hosts only",
-        )
+        error(ISSUER, "must be a URL such as https://login.example.com; http:// is allowed for loopback hosts only")
     })
 }
 
@@ -129,8 +123,7 @@ mod tests {
 
     #[test]
     fn a_provider_needs_issuer_client_and_secret() {
-        let all =
-            [(ISSUER, "https://login.example.com/realms/a"), (CLIENT_ID, "connect"), (CLIENT_SECRET, "s")];
+        let all = [(ISSUER, "https://login.example.com/realms/a"), (CLIENT_ID, "connect"), (CLIENT_SECRET, "s")];
         let settings = read(&all).unwrap().unwrap();
         assert_eq!((settings.host(), settings.is_local()), ("login.example.com", false));
         assert_eq!((settings.groups_claim.as_str(), settings.audiences.len()), ("groups", 0));
@@ -147,18 +140,12 @@ mod tests {
     #[test]
     fn an_issuer_has_tls_or_is_on_this_machine() {
         let issuer = |issuer| read(&[(ISSUER, issuer), (CLIENT_ID, "connect"), (CLIENT_SECRET, "s")]);
-        for right in
-            ["https://login.example.com", "http://127.0.0.1:9400", "http://localhost:9400", "http://[::1]:1"]
-        {
+        for right in ["https://login.example.com", "http://127.0.0.1:9400", "http://localhost:9400", "http://[::1]:1"] {
             assert!(issuer(right).is_ok(), "{right}");
         }
         for wrong in [
-            "login.example.com",
-            "http://login.example.com",
-            "http://127.0.0.1.example.com",
-            "https://a:b@login.example.com",
-            "https://login.example.com/?a",
-            "https://login.example.com/#a",
+            "login.example.com", "http://login.example.com", "http://127.0.0.1.example.com",
+            "https://a:b@login.example.com", "https://login.example.com/?a", "https://login.example.com/#a",
             "ftp://localhost",
         ] {
             assert!(issuer(wrong).is_err(), "{wrong}");

@@ -35,14 +35,11 @@ impl Transport {
     pub(super) fn new(settings: &OidcSettings) -> Result<Self, String> {
         let mut roots = TrustedRoots::system();
         if let Some(path) = &settings.ca_file {
-            roots
-                .add_file(path)
-                .map_err(|error| format!("setting {CA_FILE}: {}: {error}", path.display()))?;
+            roots.add_file(path).map_err(|error| format!("setting {CA_FILE}: {}: {error}", path.display()))?;
         }
         let config = roots.client().map_err(|error| format!("TLS cannot be set up: {error}"))?;
         let config = config.with_no_client_auth();
-        let connector =
-            HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http1().build();
+        let connector = HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http1().build();
         // As many as a proxy may add, as for receivers of webhooks.
         let client = Client::builder(TokioExecutor::new()).http1_max_headers(HEAD_LINES_MAX).build(connector);
         Ok(Self(client))
@@ -56,13 +53,9 @@ impl Transport {
 
     /// The answer to a form, which is an error of OAuth if it has the field `error`.
     pub(super) async fn post(
-        &self,
-        url: &Url,
-        authorization: Option<String>,
-        form: String,
+        &self, url: &Url, authorization: Option<String>, form: String,
     ) -> Result<Map<String, Value>, ProviderError> {
-        let mut request =
-            Request::post(url.as_str()).header(CONTENT_TYPE, "application/x-www-form-urlencoded");
+        let mut request = Request::post(url.as_str()).header(CONTENT_TYPE, "application/x-www-form-urlencoded");
         if let Some(authorization) = authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
@@ -73,9 +66,7 @@ impl Transport {
 
     /// Sends a request and reads the whole response. 5xx and 429 pass; another status without a JSON object does not.
     async fn send(
-        &self,
-        request: hyper::http::request::Builder,
-        body: String,
+        &self, request: hyper::http::request::Builder, body: String,
     ) -> Result<(StatusCode, Map<String, Value>), ProviderError> {
         // Some providers' firewalls refuse requests that do not say who sends them.
         let request = request
@@ -84,8 +75,8 @@ impl Transport {
             .body(Full::new(Bytes::from(body)));
         let request = request.map_err(|error| ProviderError::unusable("url", &error.to_string()))?;
         let exchanged = timeout(TIMEOUT, self.exchange(request)).await;
-        let (status, body) = exchanged
-            .unwrap_or_else(|_| Err(ProviderError::Unavailable(format!("no response within {TIMEOUT:?}"))))?;
+        let (status, body) =
+            exchanged.unwrap_or_else(|_| Err(ProviderError::Unavailable(format!("no response within {TIMEOUT:?}"))))?;
         if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
             return Err(ProviderError::Unavailable(format!("the provider responded with {status}")));
         }

@@ -36,15 +36,12 @@ const WEEK: Range = Range { name: "7d", text: "7 days", hours: 168, ticks: 48 };
 
 /// The charts of requests, events and webhooks in the range that the query names; of the queues too, whose last hour is known.
 pub(super) async fn charts(
-    view: &View<'_>,
-    hour: &[ActivityMinute],
-    queues: &[QueueLengths],
+    view: &View<'_>, hour: &[ActivityMinute], queues: &[QueueLengths],
 ) -> Result<Markup, Failure> {
     let chosen = view.request.query.get("range");
     let range = [DAY, WEEK].into_iter().find(|range| range.name == chosen).unwrap_or(HOUR);
     let tenant = view.tenant_if_any().map(|tenant| tenant.id);
-    let loaded =
-        if range.hours > 0 { last_hours(view.client(), tenant, range.hours).await? } else { Vec::new() };
+    let loaded = if range.hours > 0 { last_hours(view.client(), tenant, range.hours).await? } else { Vec::new() };
     let (counts, queues) = if range.hours > 0 { (loaded.as_slice(), &[][..]) } else { (hour, queues) };
     let path = view.request.path.as_str();
     Ok(html! {
@@ -93,18 +90,11 @@ fn periods(range: &Range, counts: &[ActivityMinute]) -> Vec<(String, Option<Mark
     counts.iter().enumerate().map(|(index, one)| (period(range, one.at), tick(index, one.at))).collect()
 }
 
-fn counted(
-    range: &Range,
-    counts: &[ActivityMinute],
-    (id, title): (&str, &str),
-    up: Series,
-    down: Series,
-) -> Markup {
+fn counted(range: &Range, counts: &[ActivityMinute], (id, title): (&str, &str), up: Series, down: Series) -> Markup {
     let of = |(_, count): Series| counts.iter().map(count).collect::<Vec<_>>();
     let (wanted, others) = (of(up), of(down));
     let sum = |counts: &[i64]| number(counts.iter().fold(0, |sum, count| sum.saturating_add(*count)));
-    let about =
-        format!("{} {} and {} {} in the last {}", sum(&wanted), up.0, sum(&others), down.0, range.text);
+    let about = format!("{} {} and {} {} in the last {}", sum(&wanted), up.0, sum(&others), down.0, range.text);
     let (up, down) = ((up.0, wanted.as_slice()), Some((down.0, others.as_slice())));
     chart::draw(
         &Chart { id, title, periods: &periods(range, counts), up, down, limit: None, are_levels: false },
@@ -119,8 +109,7 @@ fn length(range: &Range, counts: &[ActivityMinute], queue: &QueueLengths) -> Mar
     let most = number(queue.most.iter().copied().max().unwrap_or_default());
     let about = format!("{now} messages in the current minute, {most} at the most");
     let (periods, up) = (periods(range, counts), ("waiting", queue.most.as_slice()));
-    let chart =
-        Chart { id: name, title: &title, periods: &periods, up, down: None, limit: None, are_levels: true };
+    let chart = Chart { id: name, title: &title, periods: &periods, up, down: None, limit: None, are_levels: true };
     html! { div { (chart::draw(&chart, &about)) p.soft { (about) } } }
 }
 

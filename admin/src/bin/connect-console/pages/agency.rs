@@ -88,14 +88,10 @@ pub(crate) async fn set_settings(change: Change<'_>) -> Result<Response, Failure
     let discovery = change.form().get("discovery").parse().ok();
     let discovery = discovery.ok_or(Failure::BadRequest("discovery must be true or false"))?;
     let mut faults = Faults::of_form(change.form());
-    let email =
-        faults.parse("attention-email", |typed| if typed.is_empty() { "none" } else { typed }.parse());
+    let email = faults.parse("attention-email", |typed| if typed.is_empty() { "none" } else { typed }.parse());
     let Some(email) = email else { return with_faults(change.view(), &faults).await };
-    let changes = TenantChanges {
-        discovery: Some(discovery),
-        attention_email: Some(email),
-        ..TenantChanges::default()
-    };
+    let changes =
+        TenantChanges { discovery: Some(discovery), attention_email: Some(email), ..TenantChanges::default() };
     save(change, changes).await
 }
 
@@ -108,11 +104,8 @@ pub(crate) async fn set_limits(change: Change<'_>) -> Result<Response, Failure> 
     let (Some(quota), Some(reads)) = (quota, reads) else {
         return with_faults(change.view(), &faults).await;
     };
-    let changes = TenantChanges {
-        monthly_quota: Some(quota),
-        reads_per_second: Some(reads),
-        ..TenantChanges::default()
-    };
+    let changes =
+        TenantChanges { monthly_quota: Some(quota), reads_per_second: Some(reads), ..TenantChanges::default() };
     save(change, changes).await
 }
 
@@ -124,9 +117,7 @@ async fn save(change: Change<'_>, changes: TenantChanges) -> Result<Response, Fa
 
 fn read_limit(text: &str) -> Result<i32> {
     let number = text.parse().ok().filter(|number| *number > 0);
-    number.ok_or_else(|| {
-        AdminError::InvalidInput(format!("reads must be a whole number from 1 to {}", i32::MAX))
-    })
+    number.ok_or_else(|| AdminError::InvalidInput(format!("reads must be a whole number from 1 to {}", i32::MAX)))
 }
 
 #[cfg(test)]

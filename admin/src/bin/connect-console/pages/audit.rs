@@ -151,9 +151,7 @@ async fn export(mut change: Change<'_>, tenant: Option<String>) -> Result<Respon
 
 /// Sends an export, and an error instead of the rest if it ends before: the browser then reports an incomplete download.
 async fn send(
-    export: AuditExport,
-    reader: (Arc<ConsoleDatabase>, Option<String>),
-    parts: Sender<Result<String, String>>,
+    export: AuditExport, reader: (Arc<ConsoleDatabase>, Option<String>), parts: Sender<Result<String, String>>,
     place: Place,
 ) {
     let Ok(last) = parts.clone().reserve_owned().await else { return };
@@ -171,8 +169,7 @@ async fn send(
 
 /// Sends the parts, until the browser has all or has gone. Between two parts no connection is held.
 async fn send_parts(
-    mut export: AuditExport,
-    (database, agency): (Arc<ConsoleDatabase>, Option<String>),
+    mut export: AuditExport, (database, agency): (Arc<ConsoleDatabase>, Option<String>),
     parts: Sender<Result<String, String>>,
 ) -> Result<(), String> {
     loop {

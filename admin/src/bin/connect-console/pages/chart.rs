@@ -40,13 +40,11 @@ fn sum(counts: &[i64]) -> i64 {
 /// those who do not see it.
 pub(crate) fn draw(chart: &Chart<'_>, about: &str) -> Markup {
     let Chart { id, title, periods, up, down, limit, are_levels } = *chart;
-    let total =
-        |counts: &[i64]| if are_levels { counts.last().copied().unwrap_or_default() } else { sum(counts) };
+    let total = |counts: &[i64]| if are_levels { counts.last().copied().unwrap_or_default() } else { sum(counts) };
     let most = |counts: &[i64]| counts.iter().copied().max().unwrap_or_default();
     let most_down = down.map_or(0, |(_, counts)| most(counts));
     // One scale for both, in which neither leaves its part.
-    let scale =
-        rounded_up(most(up.1).max(limit.unwrap_or_default()).max(most_down.saturating_mul(UP / DOWN)).max(2));
+    let scale = rounded_up(most(up.1).max(limit.unwrap_or_default()).max(most_down.saturating_mul(UP / DOWN)).max(2));
     let height = |count: i64| {
         let exact = i64::try_from(i128::from(count) * i128::from(UP) / i128::from(scale)).unwrap_or(UP);
         if count > 0 { exact.max(1) } else { 0 }

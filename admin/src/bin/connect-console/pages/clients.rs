@@ -17,11 +17,8 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
     let (slug, id) = (view.tenant()?.slug.as_str(), view.id()?);
     let shown = view.shown(views::client(view.client(), slug, id).await?);
     let leads = view.shown(views::leads_of(view.client(), slug, id, SHOWN).await?);
-    let discoveries = if view.sees_contacts() {
-        views::discoveries(view.client(), slug, id, SHOWN).await?.items
-    } else {
-        Vec::new()
-    };
+    let discoveries =
+        if view.sees_contacts() { views::discoveries(view.client(), slug, id, SHOWN).await?.items } else { Vec::new() };
     let timeline = view.shown(views::timeline(view.client(), slug, id, SHOWN).await?);
     let content = html! {
         (facts(&shown))

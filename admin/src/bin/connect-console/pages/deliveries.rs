@@ -55,9 +55,7 @@ pub(super) fn parse_filter(fields: &Fields) -> Filter<DeliveryQuery> {
         state: typed.parse("state", "state", DeliveryState::parse),
         event_type: typed.parse("type", "event type", OutboundType::parse),
         subscription: typed.parse("subscription", "subscription", |text| Uuid::try_parse(text).ok()),
-        from: typed
-            .time("from")
-            .or_else(|| Some(clock::database_now() - typed.parse("range", "range", range)?.2)),
+        from: typed.time("from").or_else(|| Some(clock::database_now() - typed.parse("range", "range", range)?.2)),
         to: typed.time("to"),
         before: before(fields),
     })
@@ -72,8 +70,7 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
     let receivers = subscriptions::list(view.client(), &tenant.slug, None, u32::MAX).await?.items;
     let listed = view.shown(deliveries::page(view.client(), tenant.id, &filter.selected, PAGE).await?);
     let base = view.tenant_path("/deliveries");
-    let can_replay =
-        matches!(filter.selected.state, Some(DeliveryState::DeadLettered | DeliveryState::Delivered));
+    let can_replay = matches!(filter.selected.state, Some(DeliveryState::DeadLettered | DeliveryState::Delivered));
     let ranges = |name: &str| {
         let others = filter.fields().filter(|(field, _)| !["from", "to", "range"].contains(field));
         with_query(&base, &others.chain([("range", name)]).collect::<Vec<_>>())
@@ -105,8 +102,7 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
 
 fn form(base: &str, filter: &Filter<DeliveryQuery>, receivers: &[Subscription]) -> Markup {
     let states = DeliveryState::ALL.map(|state| (state.as_str(), meaning(state)));
-    let types: Vec<(&str, &str)> =
-        OutboundType::ALL.iter().map(|known| (known.as_str(), known.as_str())).collect();
+    let types: Vec<(&str, &str)> = OutboundType::ALL.iter().map(|known| (known.as_str(), known.as_str())).collect();
     let ids: Vec<String> = receivers.iter().map(|receiver| receiver.id.to_string()).collect();
     let receivers: Vec<(&str, &str)> =
         ids.iter().map(String::as_str).zip(receivers.iter().map(|receiver| receiver.url.as_str())).collect();
@@ -304,8 +300,7 @@ pub(crate) async fn send_now(mut change: Change<'_>) -> Result<Response, Failure
     let context = change.context();
     let delivery = find(change.client(), &context).await?;
     let page = context.tenant_path(&format!("/deliveries/{}?done=sent-now", delivery.id));
-    let send =
-        async |client: &mut Client, actor: &Actor| deliveries::send_now(client, actor, &delivery).await;
+    let send = async |client: &mut Client, actor: &Actor| deliveries::send_now(client, actor, &delivery).await;
     change.run(page, send).await
 }
 

@@ -32,12 +32,7 @@ impl Typed {
     }
 
     /// The value of a field; `what` names it where it cannot be understood.
-    pub(crate) fn parse<T>(
-        &mut self,
-        name: &str,
-        what: &str,
-        parse: impl Fn(&str) -> Option<T>,
-    ) -> Option<T> {
+    pub(crate) fn parse<T>(&mut self, name: &str, what: &str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
         let text = self.text(name)?;
         let parsed = parse(&text);
         if parsed.is_none() {
@@ -61,11 +56,7 @@ impl Typed {
 
 impl<S> Filter<S> {
     /// The filter in the fields of a query or a form.
-    pub(crate) fn parse(
-        fields: &Fields,
-        names: &[&'static str],
-        select: impl FnOnce(&mut Typed) -> S,
-    ) -> Self {
+    pub(crate) fn parse(fields: &Fields, names: &[&'static str], select: impl FnOnce(&mut Typed) -> S) -> Self {
         let typed = |name: &&'static str| (*name, fields.get(name).chars().take(TEXT_MAX).collect());
         let mut typed = Typed { values: names.iter().map(typed).collect(), faults: Vec::new() };
         Self { selected: select(&mut typed), typed }

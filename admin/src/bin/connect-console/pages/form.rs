@@ -99,10 +99,7 @@ pub(crate) struct Field<'a> {
 
 /// The ids of what describes a field: its hint, and its fault.
 fn described_by(name: &str, hint: &str, fault: Option<&str>) -> Option<String> {
-    let ids = [
-        (!hint.is_empty()).then(|| format!("{name}-hint")),
-        fault.is_some().then(|| format!("{name}-fault")),
-    ];
+    let ids = [(!hint.is_empty()).then(|| format!("{name}-hint")), fault.is_some().then(|| format!("{name}-fault"))];
     let ids = ids.into_iter().flatten().collect::<Vec<_>>().join(" ");
     (!ids.is_empty()).then_some(ids)
 }
@@ -161,10 +158,7 @@ pub(crate) fn select(field: Field<'_>, options: &[(&str, &str)], chosen: &str, f
 
 /// The form that replaces a secret. After a refusal it has a check box, which ends an overlap.
 pub(crate) fn rotation(
-    context: &Context<'_>,
-    action: &str,
-    (field, overlaps): (Field<'_>, &[(&str, &str)]),
-    faults: &Faults,
+    context: &Context<'_>, action: &str, (field, overlaps): (Field<'_>, &[(&str, &str)]), faults: &Faults,
 ) -> Markup {
     const REPLACE: Field<'_> = Field { name: "replace", label: "Replace the overlap", hint: "" };
     html! {
@@ -189,12 +183,7 @@ pub(crate) fn parse_rotation(faults: &mut Faults) -> Option<Rotation> {
 }
 
 /// A choice of any of several values, each with its text.
-pub(crate) fn checkboxes(
-    field: Field<'_>,
-    options: &[(&str, &str)],
-    chosen: &[String],
-    faults: &Faults,
-) -> Markup {
+pub(crate) fn checkboxes(field: Field<'_>, options: &[(&str, &str)], chosen: &[String], faults: &Faults) -> Markup {
     let Field { name, label, hint } = field;
     let fault = faults.of(name);
     html! {
@@ -223,13 +212,7 @@ pub(crate) fn summary(faults: &Faults) -> Markup {
 }
 
 /// Asks before a change: what will happen, and a button that does it.
-pub(crate) fn confirmation(
-    context: &Context<'_>,
-    action: &str,
-    button: &str,
-    back: &str,
-    question: &Markup,
-) -> Markup {
+pub(crate) fn confirmation(context: &Context<'_>, action: &str, button: &str, back: &str, question: &Markup) -> Markup {
     html! {
         div.alert { (question) }
         form method="post" action=(action) {

@@ -16,11 +16,8 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
     let (slug, id) = (view.tenant()?.slug.as_str(), view.id()?);
     let shown = view.shown(views::lead(view.client(), slug, id).await?);
     let bookings = view.shown(views::invoices(view.client(), slug, id, SHOWN).await?);
-    let inbox = if view.sees_contacts() {
-        Some(views::inbox(view.client(), slug, id, SHOWN).await?.items)
-    } else {
-        None
-    };
+    let inbox =
+        if view.sees_contacts() { Some(views::inbox(view.client(), slug, id, SHOWN).await?.items) } else { None };
     let content = html! {
         (facts(&view, &shown))
         h2 { "Bookings" }
@@ -69,8 +66,7 @@ fn rupees(paise: i64) -> String {
 }
 
 fn booking_table(bookings: &[Invoice]) -> Markup {
-    let amount =
-        |amount: &Option<Box<RawValue>>| amount.as_ref().map_or("-", |amount| amount.get()).to_owned();
+    let amount = |amount: &Option<Box<RawValue>>| amount.as_ref().map_or("-", |amount| amount.get()).to_owned();
     html! {
         (data_table(&["Booking", "#Amount", "Currency", "#Credit used", "#Credit applied", "Credit state",
             "#Balance due"], &html! {

@@ -86,11 +86,7 @@ pub(crate) async fn add(change: Change<'_>) -> Result<Response, Failure> {
     };
     let (page, slug) = (context.tenant_path("/members?done=member-added"), context.tenant()?.slug.as_str());
     let bound = context.app.bounds.members;
-    change
-        .run(page, async |client, actor| {
-            tenants::add_member(client, actor, (slug, bound), &email, &name).await
-        })
-        .await
+    change.run(page, async |client, actor| tenants::add_member(client, actor, (slug, bound), &email, &name).await).await
 }
 
 pub(crate) async fn deactivate(change: Change<'_>) -> Result<Response, Failure> {

@@ -57,8 +57,7 @@ const SHOWN_MAX: u32 = 100;
 pub(crate) async fn dead_letters(context: Context<'_>) -> Result<Response, Failure> {
     let queue = queue(&context)?;
     let broker = context.app.broker.connect().await?;
-    let listed =
-        queues::dead_letters(&broker.connection, queue, SHOWN_MAX, Some(&context.app.master_keys)).await;
+    let listed = queues::dead_letters(&broker.connection, queue, SHOWN_MAX, Some(&context.app.master_keys)).await;
     broker.close().await;
     let listed = listed?;
     let path = format!("/queues/{}", queue.as_str());
@@ -116,8 +115,7 @@ pub(crate) async fn confirm_requeue(view: View<'_>) -> Result<Response, Failure>
         p { "All dead letters of the queue are processed again. If the cause was not corrected, they come back." }
         @if queue == Queue::Webhooks { p { "Their deliveries are replayed with the same ids. Those that were replayed or delivered meanwhile are left out." } }
     };
-    let content =
-        confirmation(&view, &format!("{page}/requeue"), "Requeue the dead letters", &page, &question);
+    let content = confirmation(&view, &format!("{page}/requeue"), "Requeue the dead letters", &page, &question);
     Ok(layout::page(&view, &format!("Requeue the dead letters of {}?", queue.as_str()), &content))
 }
 
@@ -144,8 +142,7 @@ pub(crate) async fn confirm_drop(context: Context<'_>) -> Result<Response, Failu
     broker.close().await;
     let count = number(counted?.into());
     let page = format!("/queues/{}", queue.as_str());
-    let question =
-        html! { p { "Dead letters to drop: " strong { (count) } ". Their content is lost for good." } };
+    let question = html! { p { "Dead letters to drop: " strong { (count) } ". Their content is lost for good." } };
     let content = confirmation(&context, &format!("{page}/drop"), "Drop them for good", &page, &question);
     Ok(layout::page(&context, &format!("Drop the dead letters of {}?", queue.as_str()), &content))
 }

@@ -69,8 +69,7 @@ const RATE: &str = "50";
 /// Refuses a filter that is not understood completely, so that nothing is replayed that the person did not choose, and one
 /// without a state, which would repeat what was delivered beside what failed.
 fn check(filter: Filter<DeliveryQuery>) -> Result<Filter<DeliveryQuery>, Failure> {
-    let has_state =
-        matches!(filter.selected.state, Some(DeliveryState::DeadLettered | DeliveryState::Delivered));
+    let has_state = matches!(filter.selected.state, Some(DeliveryState::DeadLettered | DeliveryState::Delivered));
     if !filter.faults().is_empty() || !has_state {
         return Err(Failure::BadRequest("choose the state dead or delivered, and correct the filter"));
     }
@@ -88,11 +87,8 @@ pub(crate) async fn confirm(view: View<'_>) -> Result<Response, Failure> {
     let tenant = view.tenant()?.id;
     let counted = deliveries::count_replay(view.client(), tenant, &filter.selected, COUNTED_MAX).await?;
     let back = filter.path(&view.tenant_path("/deliveries"), None);
-    let rate = Field {
-        name: "rate",
-        label: "How fast",
-        hint: "The receivers get these deliveries beside the new ones.",
-    };
+    let rate =
+        Field { name: "rate", label: "How fast", hint: "The receivers get these deliveries beside the new ones." };
     let content = html! {
         @if counted.count == 0 {
             p { "No delivery matches the filter any more." }

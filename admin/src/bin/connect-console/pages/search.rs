@@ -173,11 +173,7 @@ mod tests {
         ];
         let shown = timeline(&steps).into_string();
         let places = [
-            "Received",
-            "Answered 503",
-            ">https://1.example</a>",
-            "Failed 500",
-            ">https://2.example</a>",
+            "Received", "Answered 503", ">https://1.example</a>", "Failed 500", ">https://2.example</a>",
             "Sent to https://2",
         ];
         let places = places.map(|text| shown.find(text).unwrap_or_else(|| panic!("{text}: {shown}")));

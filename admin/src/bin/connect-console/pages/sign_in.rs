@@ -96,11 +96,7 @@ fn proxy_form(app: &App, person: &VerifiedPerson) -> Result<Markup, Failure> {
 }
 
 /// The page of a link. It only asks: programs that preview links must not use them up.
-pub(crate) async fn offer_link(
-    app: &App,
-    request: &Request,
-    token: Option<&str>,
-) -> Result<Response, Failure> {
+pub(crate) async fn offer_link(app: &App, request: &Request, token: Option<&str>) -> Result<Response, Failure> {
     let token = token.ok_or(Failure::NotFound)?;
     check_limit(&app.link_sign_ins, token)?;
     if !console::is_link_valid(&*app.database.sign_in(&request.database_time).await?, token).await? {
@@ -119,10 +115,7 @@ pub(crate) async fn offer_link(
 
 /// Uses up the link and begins a session with a token of its own, whatever cookie the browser had.
 pub(crate) async fn by_link(
-    app: &App,
-    request: &Request,
-    form: Fields,
-    _proof: SameOrigin,
+    app: &App, request: &Request, form: Fields, _proof: SameOrigin,
 ) -> Result<Response, Failure> {
     let token = form.get("token");
     check_limit(&app.link_sign_ins, token)?;
@@ -146,10 +139,7 @@ fn refuse_link(app: &App, request: &Request, token: &str) -> Response {
 /// signing out. Sent twice it leads to the same session (D41); one that has waited too long leads to a new one. A request without
 /// the fields of a form, as of a script behind the proxy, is a sign-in of its own.
 pub(crate) async fn by_proxy(
-    app: &App,
-    request: &Request,
-    form: Fields,
-    _proof: SameOrigin,
+    app: &App, request: &Request, form: Fields, _proof: SameOrigin,
 ) -> Result<Response, Failure> {
     let proxy = app.proxy.as_ref().ok_or(Failure::NotFound)?;
     // Without the headers the route does not exist: nobody but the proxy can use it.
@@ -162,8 +152,7 @@ pub(crate) async fn by_proxy(
     check_person(app, &person)?;
     let replaced = SESSION.read(&request.headers, &app.url);
     let mut client = app.database.sign_in(&request.database_time).await?;
-    let attempt =
-        sign_in_person(&mut client, &app.groups, &person, pending.as_ref(), replaced.as_deref()).await?;
+    let attempt = sign_in_person(&mut client, &app.groups, &person, pending.as_ref(), replaced.as_deref()).await?;
     Ok(match attempt {
         SignIn::SignedIn(session) => signed_in(app, &session),
         SignIn::Replayed => redirect("/sign-in"),

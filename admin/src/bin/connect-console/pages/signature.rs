@@ -17,14 +17,8 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
     let request = CheckedRequest {
         key: refused.as_ref().map_or_else(String::new, |refused| refused.key_prefix.clone()),
         method: refused.as_ref().map_or("POST", |refused| refused.method.as_str()).to_owned(),
-        target: refused
-            .as_ref()
-            .map_or("/api/v1/crm/connect/events", |refused| refused.route.as_str())
-            .to_owned(),
-        timestamp: refused
-            .as_ref()
-            .and_then(|refused| refused.signed_at)
-            .map_or_else(String::new, |t| t.to_string()),
+        target: refused.as_ref().map_or("/api/v1/crm/connect/events", |refused| refused.route.as_str()).to_owned(),
+        timestamp: refused.as_ref().and_then(|refused| refused.signed_at).map_or_else(String::new, |t| t.to_string()),
         ..CheckedRequest::default()
     };
     Ok(layout::page(&view, "Check a signature", &content(&view, &request, refused.as_ref(), &Faults::none())))
@@ -38,12 +32,7 @@ async fn refused(view: &View<'_>, fields: &Fields) -> Result<Option<RefusedReque
     })
 }
 
-fn content(
-    view: &View<'_>,
-    request: &CheckedRequest,
-    refused: Option<&RefusedRequest>,
-    faults: &Faults,
-) -> Markup {
+fn content(view: &View<'_>, request: &CheckedRequest, refused: Option<&RefusedRequest>, faults: &Faults) -> Markup {
     html! {
         p { "Enter a request as your program sends it. Nothing is stored, and no signature is shown: the page only tells whether yours is right, and which mistake explains it." }
         @if let Some(refused) = refused {
@@ -55,12 +44,7 @@ fn content(
     }
 }
 
-fn form(
-    view: &View<'_>,
-    request: &CheckedRequest,
-    refused: Option<&RefusedRequest>,
-    faults: &Faults,
-) -> Markup {
+fn form(view: &View<'_>, request: &CheckedRequest, refused: Option<&RefusedRequest>, faults: &Faults) -> Markup {
     let target = "With the query, exactly as sent, with the ids in place of braces.";
     let timestamp = "Seconds since 1970. Leave it empty if the signature has it.";
     let signature = "The value of X-Connect-Signature, or the MAC alone.";
@@ -114,8 +98,7 @@ pub(crate) async fn result(view: View<'_>, form: Fields) -> Result<Response, Fai
 fn faults(request: &CheckedRequest) -> Faults {
     let mut faults = Faults::none();
     let CheckedRequest { key, method, target, timestamp, signature, body } = request;
-    let fields =
-        [("key", key), ("method", method), ("path", target), ("t", timestamp), ("signature", signature)];
+    let fields = [("key", key), ("method", method), ("path", target), ("t", timestamp), ("signature", signature)];
     for (name, value) in fields {
         if value.len() > FIELD_MAX {
             faults.add(name, "is too long");
@@ -127,8 +110,7 @@ fn faults(request: &CheckedRequest) -> Faults {
         }
     }
     if body.len() > BODY_MAX {
-        faults
-            .add("body", "must have at most 256 KiB: check a shorter one that is signed by the same program");
+        faults.add("body", "must have at most 256 KiB: check a shorter one that is signed by the same program");
     }
     faults
 }

@@ -23,9 +23,8 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
     let search = searchable(view.request.query.get("search"));
     let all = tenants::list(view.client()).await?;
     let total = all.len();
-    let matches = |tenant: &&tenants::Tenant| {
-        tenant.slug.contains(&search) || searchable(&tenant.name).contains(&search)
-    };
+    let matches =
+        |tenant: &&tenants::Tenant| tenant.slug.contains(&search) || searchable(&tenant.name).contains(&search);
     let found: Vec<_> = all.iter().filter(matches).take(SHOWN_MAX).collect();
     let content = html! {
         div data-refresh="30" { (overview(&view).await?) }

@@ -15,15 +15,12 @@ const MONTHS: u32 = 12;
 pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
     let tenant = view.tenant()?;
     let months = tenants::usage_of_last_months(view.client(), tenant.id, MONTHS).await?;
-    let periods: Vec<_> = months
-        .iter()
-        .map(|(month, _)| (month.clone(), Some(html! { (month.get(5..).unwrap_or(month)) })))
-        .collect();
+    let periods: Vec<_> =
+        months.iter().map(|(month, _)| (month.clone(), Some(html! { (month.get(5..).unwrap_or(month)) }))).collect();
     let writes: Vec<i64> = months.iter().map(|(_, writes)| *writes).collect();
     let up = ("records writes", writes.as_slice());
     let limit = tenant.monthly_quota;
-    let chart =
-        Chart { id: "usage", title: "By month", periods: &periods, up, down: None, limit, are_levels: false };
+    let chart = Chart { id: "usage", title: "By month", periods: &periods, up, down: None, limit, are_levels: false };
     let quota = limit.map_or_else(|| "no limit".to_owned(), |quota| format!("{} a month", number(quota)));
     let content = html! {
         p { "Successful writes of the records API by calendar month (UTC). Repeated writes and reads do not count." }

@@ -57,8 +57,7 @@ fn secret(secret: &str) -> Markup {
 const PAGE: u32 = 100;
 
 pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
-    let newest =
-        subscriptions::list(view.client(), &view.tenant()?.slug, before(&view.request.query), PAGE).await?;
+    let newest = subscriptions::list(view.client(), &view.tenant()?.slug, before(&view.request.query), PAGE).await?;
     let listed = &newest.items;
     let next = listed.first().filter(|_| newest.is_cut).map(|subscription| subscription.id.to_string());
     let ids: Vec<Uuid> = listed.iter().map(|subscription| subscription.id).collect();

@@ -14,9 +14,7 @@ fn the_command_line_is_well_formed() {
 #[test]
 fn json_can_precede_or_follow_the_command() {
     for line in [
-        "connectctl --json tenant list",
-        "connectctl tenant --json list",
-        "connectctl tenant list --json",
+        "connectctl --json tenant list", "connectctl tenant --json list", "connectctl tenant list --json",
         "connectctl usage --tenant a --json",
     ] {
         assert!(parse(line).unwrap().json, "{line}");

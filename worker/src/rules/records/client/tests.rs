@@ -43,8 +43,7 @@ fn entry(world: &World, account: ClientId, email: &str) -> Option<(Option<String
 fn a_client_on_an_accounts_domain_joins_it_when_created_and_when_changed() {
     let mut world = World::new();
     let account = world.account("Initech", "initech.com");
-    let made =
-        world.post_client(json!({"email": "Ana@Initech.com", "name": "Ana", "company": "Hers"})).unwrap();
+    let made = world.post_client(json!({"email": "Ana@Initech.com", "name": "Ana", "company": "Hers"})).unwrap();
     assert_eq!((&made["company"], &made["clientType"]), (&json!("Initech"), &json!("individual")));
     let other = world.post_client(json!({"externalId": "p-1", "company": "Elsewhere"})).unwrap();
     assert_eq!(other["company"], "Elsewhere");

@@ -39,10 +39,8 @@ fn texts(texts: &[&str]) -> Vec<Value> {
 }
 
 fn person() -> impl Strategy<Value = Value> {
-    let emails =
-        texts(&["ana@example.com", "ANA@Example.com", "bob@initech.com", "eve@gmail.com", "Eve@Initech.com"]);
-    let rosters =
-        vec![json!([]), json!([{"name": "Bo"}]), json!([{"name": "Bo", "type": "child"}, {"name": "Cy"}])];
+    let emails = texts(&["ana@example.com", "ANA@Example.com", "bob@initech.com", "eve@gmail.com", "Eve@Initech.com"]);
+    let rosters = vec![json!([]), json!([{"name": "Bo"}]), json!([{"name": "Bo", "type": "child"}, {"name": "Cy"}])];
     let fields = (
         maybe(emails),
         maybe(texts(&["x-1", "x-2"])),
@@ -86,8 +84,7 @@ fn brief() -> impl Strategy<Value = Value> {
 }
 
 fn lead_patch() -> impl Strategy<Value = Value> {
-    let stages =
-        ["inquiry", "follow_up", "building_proposal", "negotiation", "lost", "trip_booked", "archived"];
+    let stages = ["inquiry", "follow_up", "building_proposal", "negotiation", "lost", "trip_booked", "archived"];
     let fields = (
         maybe(texts(&stages)),
         maybe(texts(&["four", "a reason"])),
@@ -96,13 +93,7 @@ fn lead_patch() -> impl Strategy<Value = Value> {
         maybe(texts(&["Trip", "Other"])),
     );
     fields.prop_map(|(stage, reason, owner, follow_up, title)| {
-        object(vec![
-            ("stage", stage),
-            ("reason", reason),
-            ("owner", owner),
-            ("followUp", follow_up),
-            ("title", title),
-        ])
+        object(vec![("stage", stage), ("reason", reason), ("owner", owner), ("followUp", follow_up), ("title", title)])
     })
 }
 

@@ -60,13 +60,8 @@ pub(super) fn any_step() -> impl Strategy<Value = Step> {
         (TRIP, json!({"party": {"adults": 3}, "travelDates": {"startDate": "2027-05-01"}})),
         (TRIP, json!({"itinerary": {"title": "x", "days": []}})),
     ];
-    let events = vec![
-        "contact.identified",
-        "booking.started",
-        "booking.abandoned",
-        "booking.completed",
-        "enquiry.submitted",
-    ];
+    let events =
+        vec!["contact.identified", "booking.started", "booking.abandoned", "booking.completed", "enquiry.submitted"];
     prop_oneof![
         4 => (0..WRITERS, 0..3_usize).prop_map(|(writer, record)| Step::Look { writer, record }),
         8 => (0..WRITERS, 0..TEXTS.len()).prop_map(|(writer, text)| Step::Add { writer, text }),
@@ -92,8 +87,7 @@ impl ConcurrentWriters {
     pub(super) fn new() -> Self {
         let mut simulation = Simulation::new();
         tick(&mut simulation, 0);
-        let body =
-            br#"{"contact": {"email": "ana@example.com"}, "destination": "Goa", "budget": {"notes": "x"}}"#;
+        let body = br#"{"contact": {"email": "ana@example.com"}, "destination": "Goa", "budget": {"notes": "x"}}"#;
         let lead = Write::NewLead(Box::new(parse(body).unwrap()));
         let lead = apply(&mut simulation, &lead, None, Loading::Needed).unwrap();
         let (client, lead) = (client_id(&lead["clientId"]), lead_id(&lead["id"]));
@@ -168,15 +162,12 @@ impl ConcurrentWriters {
     }
 
     fn words(&self, record: &Value, field: &str) -> Vec<String> {
-        let split = |text: &Value| -> Vec<String> {
-            text.as_str().unwrap_or_default().split(' ').map(str::to_owned).collect()
-        };
+        let split =
+            |text: &Value| -> Vec<String> { text.as_str().unwrap_or_default().split(' ').map(str::to_owned).collect() };
         match field {
             "travelers" => names(record),
             "budget" => split(&record["budget"]["notes"]),
-            "message" => {
-                self.simulation.rows.inbox.iter().filter_map(|message| message.text.clone()).collect()
-            }
+            "message" => self.simulation.rows.inbox.iter().filter_map(|message| message.text.clone()).collect(),
             _ => split(&record[field]),
         }
     }

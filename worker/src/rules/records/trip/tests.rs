@@ -9,8 +9,7 @@ use uuid::Uuid;
 /// A tenant with a lead, whose inbox, notifications and outbox are cleared.
 fn opened() -> (World, Value) {
     let mut world = World::new();
-    let lead =
-        world.post_lead(json!({"contact": {"email": "ana@example.com"}, "destination": "Goa"})).unwrap();
+    let lead = world.post_lead(json!({"contact": {"email": "ana@example.com"}, "destination": "Goa"})).unwrap();
     world.clear_messages();
     (world, lead)
 }
@@ -47,9 +46,7 @@ fn a_correction_alone_is_posted_once_with_the_summary_as_its_reason() {
 
 #[test]
 fn a_message_alone_is_posted_and_the_owner_is_notified() {
-    for (body, kind) in
-        [(json!({"changeSummary": "Called"}), "change"), (json!({"message": "Called"}), "message")]
-    {
+    for (body, kind) in [(json!({"changeSummary": "Called"}), "change"), (json!({"message": "Called"}), "message")] {
         let (mut world, lead) = opened();
         world.patch_trip(&lead, body).unwrap();
         assert_eq!(posted(&world), [json!([kind, "Called", null])]);

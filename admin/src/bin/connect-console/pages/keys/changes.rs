@@ -6,9 +6,7 @@ use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::format::time_text;
 use crate::layout;
-use crate::pages::form::{
-    Faults, Field, checkboxes, confirmation, input, once, parse_rotation, select, summary,
-};
+use crate::pages::form::{Faults, Field, checkboxes, confirmation, input, once, parse_rotation, select, summary};
 use admin::AdminError;
 use admin::input::{KeyScopes, Name, Origin};
 use admin::keys::{self, NewKey};
@@ -52,8 +50,7 @@ pub(crate) async fn create(mut change: Change<'_>) -> Result<Response, Failure> 
     };
     const HEADING: &str = "The key was created";
     let (client, actor) = change.secret_operation(HEADING, context.tenant_path("/keys/{target}"));
-    let created =
-        keys::create(client, &actor, &context.app.master_keys, context.app.bounds.keys, &new).await?;
+    let created = keys::create(client, &actor, &context.app.master_keys, context.app.bounds.keys, &new).await?;
     let content = html! {
         (secret(&created.prefix, &created.secret, &tenant.slug))
         (samples::all(&samples::Sample {
@@ -74,8 +71,8 @@ fn parse(form: &Fields, slug: &str, faults: &mut Faults) -> Option<NewKey> {
     let scopes = faults.check("scopes", KeyScopes::parse(&form.list("scopes")));
     let origin = form.optional("origin").map(|origin| faults.check("origin", Origin::parse(origin)));
     let expires = form.optional("expires").map(|text| {
-        let parsed = Duration::parse_setting(text)
-            .map_err(|what| admin::AdminError::InvalidInput(format!("expiry {what}")));
+        let parsed =
+            Duration::parse_setting(text).map_err(|what| admin::AdminError::InvalidInput(format!("expiry {what}")));
         faults.check("expires", parsed)
     });
     Some(NewKey {

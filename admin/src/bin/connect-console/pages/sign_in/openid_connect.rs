@@ -60,9 +60,7 @@ pub(crate) async fn complete(app: &App, request: &Request, _id: Option<&str>) ->
     };
     let mut response = match completed {
         // Another copy of the console has used up the code.
-        Err(Failure::Provider(ProviderError::Refused(_))) if is_completed().await? => {
-            signed_in(app, &pending.session)
-        }
+        Err(Failure::Provider(ProviderError::Refused(_))) if is_completed().await? => signed_in(app, &pending.session),
         completed => completed.unwrap_or_else(|failure| failure.into_response(request.id)),
     };
     if response.status() != StatusCode::SERVICE_UNAVAILABLE {
@@ -86,10 +84,7 @@ async fn not_begun(app: &App, request: &Request) -> Result<Response, Failure> {
 }
 
 async fn redeem(
-    app: &App,
-    provider: &Provider,
-    request: &Request,
-    pending: &PendingSignIn,
+    app: &App, provider: &Provider, request: &Request, pending: &PendingSignIn,
 ) -> Result<Response, Failure> {
     check_limit(&app.callbacks, &pending.state)?;
     app.callbacks.count(&pending.state, Instant::now());
@@ -115,14 +110,11 @@ async fn redeem(
     check_person(app, &person)?;
     let replaced = SESSION.read(&request.headers, &app.url);
     let mut client = app.database.sign_in(&request.database_time).await?;
-    let attempt =
-        sign_in_person(&mut client, &app.groups, &person, Some(pending), replaced.as_deref()).await?;
+    let attempt = sign_in_person(&mut client, &app.groups, &person, Some(pending), replaced.as_deref()).await?;
     Ok(match attempt {
         SignIn::SignedIn(session) => signed_in(app, &session),
         SignIn::NoAccess => no_access(request, person.name.as_str(), provider.host()),
-        SignIn::Replayed => {
-            refuse(request, &html! { p { "This sign-in was completed before. Begin again." } })
-        }
+        SignIn::Replayed => refuse(request, &html! { p { "This sign-in was completed before. Begin again." } }),
     })
 }
 

@@ -4,9 +4,7 @@ use super::{EVENT_TYPES, samples, secret};
 use crate::context::{Change, Context, View};
 use crate::failure::Failure;
 use crate::layout;
-use crate::pages::form::{
-    Faults, Field, checkboxes, confirmation, input, once, parse_rotation, select, summary,
-};
+use crate::pages::form::{Faults, Field, checkboxes, confirmation, input, once, parse_rotation, select, summary};
 use admin::audit::Actor;
 use admin::deliveries::{self, Attempt, Delivery};
 use admin::input::EventTypes;
@@ -43,7 +41,8 @@ fn form(view: &View<'_>, keys: &[(&str, &str)], faults: &Faults) -> Markup {
     let events = faults.typed().map(|typed| typed.list("events")).unwrap_or_default();
     let url = "The address of the receiver: https://, on the public internet. Private, loopback and link-local addresses are refused, \
         also when the host name resolves to one, unless the operator allows them for development; the address is checked again at every attempt.";
-    let key = "The API key of the system that receives the webhooks: what the key's own calls have caused is not sent to it.";
+    let key =
+        "The API key of the system that receives the webhooks: what the key's own calls have caused is not sent to it.";
     html! {
         (summary(faults))
         form method="post" action=(view.tenant_path("/webhooks")) {
@@ -57,10 +56,7 @@ fn form(view: &View<'_>, keys: &[(&str, &str)], faults: &Faults) -> Markup {
 }
 
 /// Checks the URL of a form. Without a receiver it is a fault of the form.
-async fn check<'c>(
-    change: Change<'c>,
-    faults: &mut Faults,
-) -> Result<(Change<'c>, Option<CheckedReceiver>), Failure> {
+async fn check<'c>(change: Change<'c>, faults: &mut Faults) -> Result<(Change<'c>, Option<CheckedReceiver>), Failure> {
     let context = change.context();
     let (app, slug, url) = (context.app, &context.tenant()?.slug, change.form().get("url").to_owned());
     let check = async {
@@ -86,11 +82,8 @@ pub(crate) async fn create(change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let mut faults = Faults::of_form(change.form());
     let given = change.form().list("events");
-    let events = if given.is_empty() {
-        Some(None)
-    } else {
-        faults.check("events", EventTypes::parse(&given)).map(Some)
-    };
+    let events =
+        if given.is_empty() { Some(None) } else { faults.check("events", EventTypes::parse(&given)).map(Some) };
     let Some(events) = events else { return show(&change.view(), &faults).await };
     let (app, slug) = (context.app, &context.tenant()?.slug);
     let (mut change, checked) = check(change, &mut faults).await?;
@@ -134,9 +127,8 @@ pub(crate) async fn set_events(mut change: Change<'_>) -> Result<Response, Failu
     let events = (!given.is_empty()).then(|| EventTypes::parse(&given)).transpose();
     let events = events.map_err(|_| Failure::BadRequest("choose event types of the page"))?;
     let (page, id) = (page(&context, &found, "?done=events"), found.id.to_string());
-    let set = async |client: &mut Client, actor: &Actor| {
-        subscriptions::set_events(client, actor, &id, events.as_ref()).await
-    };
+    let set =
+        async |client: &mut Client, actor: &Actor| subscriptions::set_events(client, actor, &id, events.as_ref()).await;
     change.run(page, set).await
 }
 
@@ -196,8 +188,7 @@ pub(crate) async fn confirm_removal(view: View<'_>) -> Result<Response, Failure>
         p { "Nothing more is sent to " code { (found.url) } ", and its pending and dead-lettered deliveries are dropped. This cannot be undone." }
         p { "To stop deliveries for a time without losing any, pause the subscription instead." }
     };
-    let content =
-        confirmation(&view, &format!("{page}/remove"), "Remove the subscription for good", &page, &question);
+    let content = confirmation(&view, &format!("{page}/remove"), "Remove the subscription for good", &page, &question);
     Ok(layout::page(&view, "Remove the subscription?", &content))
 }
 
@@ -230,7 +221,8 @@ pub(crate) async fn test_result(view: View<'_>) -> Result<Response, Failure> {
         Err(AdminError::DeliveryNotFound(_)) => None,
         Err(error) => return Err(error.into()),
     };
-    let back = html! { p { a href=(view.tenant_path(&format!("/webhooks/{}", subscription.id))) { "To the subscription" } } };
+    let back =
+        html! { p { a href=(view.tenant_path(&format!("/webhooks/{}", subscription.id))) { "To the subscription" } } };
     let attempt = delivery.as_ref().and_then(|delivery| delivery.attempts.first());
     let (Some(delivery), Some(attempt)) = (&delivery, attempt) else {
         let content = html! {
@@ -248,10 +240,7 @@ fn outcome(view: &View<'_>, delivery: &Delivery, attempt: &Attempt) -> Markup {
     let (class, text) = if attempt.is_success() {
         ("good", "The receiver accepted the test event.")
     } else {
-        (
-            "bad",
-            "The receiver did not accept the test event. Correct it, and send another one: a test is not repeated.",
-        )
+        ("bad", "The receiver did not accept the test event. Correct it, and send another one: a test is not repeated.")
     };
     html! {
         p role="status" { span class=(class) { (text) } }
