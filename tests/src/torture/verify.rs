@@ -249,7 +249,7 @@ async fn credits(client: &Client, oracle: &mut Oracle, tenants: &HashMap<&str, u
                     && *at == as_of(*paise)
                     && newest.is_none_or(|newest| newest <= *paise) => {}
             (stored, newest) => {
-                violations.push(format!("the credit of {person:?} is {stored:?}; the newest confirmed is {newest:?}"))
+                violations.push(format!("the credit of {person:?} is {stored:?}; the newest confirmed is {newest:?}"));
             }
         }
     }
