@@ -136,7 +136,7 @@ CREATE TABLE failure_minutes (
     PRIMARY KEY (tenant_id, cause, slot)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE  failure_minutes IS
-    'What failed in each of the last minutes, by its cause. A ring of 16 minutes: rows are replaced, or removed with their receiver's URL; of each subscription and error there are at most 16.';
+    'What failed in each of the last minutes, by its cause. A ring of 16 minutes: rows are replaced, or removed when the URL of their receiver changes; of each subscription and error there are at most 16.';
 COMMENT ON COLUMN failure_minutes.tenant_id IS 'The tenant; the nil UUID for all tenants together, which have no receivers.';
 COMMENT ON COLUMN failure_minutes.cause IS
     'receiver: and the id of a subscription, event: and the error of a failed event, or response: and the code of a response with a status from 500 on.';
