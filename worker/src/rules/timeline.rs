@@ -9,7 +9,8 @@ use serde_json::value::RawValue;
 pub(super) fn append(state: &mut TenantState, client_id: ClientId, event: &Event<'_>, ctx: &mut Context<'_>) {
     let envelope = event.envelope;
     // A person's own timeline is erased with the person, whoever caused its events; that of an account by the actors of its events.
-    let is_of_person = state.client(client_id).is_some_and(|client| client.company_domain.is_none());
+    // One that was not loaded, that of an invoice, counts as a person: then nobody is named.
+    let is_of_person = state.client(client_id).is_none_or(|client| client.company_domain.is_none());
     let actor = envelope.actor.email.as_ref().filter(|_| !is_of_person);
     state.timeline.push(TimelineEntry {
         entry_id: (ctx.next_id)(),
