@@ -2,7 +2,7 @@
 # Builds everything and runs all tests against real servers: `make test`, or `make test ARGS="name -- --nocapture"`.
 #
 # PostgreSQL and RabbitMQ are private ones in .run/test, or those of DATABASE_URL and AMQP_URL. Arguments are those
-# of `cargo test`. CONNECT_TEST_THREADS limits how many tests run at once (default: four for each CPU, because
+# of `cargo test`. CONNECT_TEST_THREADS limits how many tests run at once (default: three for each CPU, because
 # tests of real programs mostly wait).
 
 set -euo pipefail
@@ -27,7 +27,7 @@ export MIMALLOC_ALLOW_THP=0
 # Tests that kill a server start and stop their own with this script.
 export CONNECT_SERVICES=$SERVICES
 
-export RUST_TEST_THREADS=${CONNECT_TEST_THREADS:-$(($(nproc) * 4))}
+export RUST_TEST_THREADS=${CONNECT_TEST_THREADS:-$(($(nproc) * 3))}
 
 step 'building'
 # End-to-end tests start the programs, which cargo doesn't build for another crate's tests. Built together with the tests, they
