@@ -9,6 +9,7 @@ use crate::{AdminError, Result, store, transact};
 use common::clock;
 use common::event::TEST_EVENT_TYPE;
 use common::message::delivery_id;
+use common::model::DeliveryState;
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -70,7 +71,10 @@ pub async fn wait_for_test(client: &Client, test: TestEvent, within: Duration) -
     let (deadline, id) = (Instant::now() + within, test.delivery.to_string());
     loop {
         let found = match deliveries::find(client, &id, true).await {
-            Ok(delivery) if !delivery.attempts.is_empty() => return Ok(delivery),
+            // The attempts are read after the state, which may be older.
+            Ok(delivery) if !delivery.attempts.is_empty() && delivery.state != DeliveryState::Pending => {
+                return Ok(delivery);
+            }
             Ok(delivery) => Some(delivery),
             // The event is not fanned out yet.
             Err(AdminError::DeliveryNotFound(_)) => None,
