@@ -56,7 +56,7 @@ impl Section for Settings {
         "CONNECT_MAX_CONNECTIONS_PER_PEER" => optional, "connections of one address at once; beyond it new ones are closed; a quarter of CONNECT_MAX_CONNECTIONS when not set";
         "CONNECT_MAX_CONNECTIONS_PER_NETWORK" => optional, "connections of one network (IPv4 /24, IPv6 /64) at once; beyond it new ones are closed; half of CONNECT_MAX_CONNECTIONS when not set";
         "CONNECT_READ_CONNECTIONS" => "8", "connections for records reads, 1 to 1000, to each of DATABASE_URL and DATABASE_READ_URL; from 4 on, one is reserved for reads of clients, one for those of leads, one for those of trips and one for feeds of webhooks";
-        "CONNECT_BACKLOG_TARGET" => "600ms", "how long published events and writes should wait to be applied: ingest accepts as many as the worker applies in that time, shared fairly among tenants; beyond it 503 overloaded";
+        "CONNECT_BACKLOG_TARGET" => "300ms", "how long published events and writes should wait to be applied: ingest accepts as many as the worker applies in that time, shared fairly among tenants; beyond it 503 overloaded";
     };
 
     fn from_env(env: &Environment) -> Result<Self, SettingError> {

@@ -63,6 +63,12 @@ impl Backlog {
         Self(Arc::new(Shared { queue, state: Mutex::new(state) }))
     }
 
+    /// 503 `overloaded` when a tenant could not even take one unit: so what it sends beyond its share costs no parse.
+    pub(crate) fn check(&self, tenant: TenantId) -> Result<(), Refusal> {
+        let checked = self.state().check(tenant, 1, Instant::now());
+        checked.map_err(|retry_after| OverloadReason::Tenant.refuse_after(retry_after))
+    }
+
     /// Takes a share of so many backlog units. 503 `overloaded`, with a `Retry-After` after which the tenant's work
     /// will have been applied.
     pub(crate) fn admit(&self, tenant: TenantId, units: u64) -> Result<Share, Refusal> {

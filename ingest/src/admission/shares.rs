@@ -64,20 +64,26 @@ impl State {
         }
     }
 
-    /// Admits a request, or returns the seconds after which it may be admitted.
-    pub(super) fn admit(&mut self, tenant: TenantId, units: u64, now: Instant) -> Result<CountedRequest, u32> {
-        let begun = self.rate.begin(now);
+    /// Returns the seconds after which a request may be admitted if there is no room for it now.
+    pub(super) fn check(&mut self, tenant: TenantId, units: u64, now: Instant) -> Result<(), u32> {
         if let Some(oldest) = self.oldest() {
             self.rate.lower(now, oldest);
         }
         let own = self.waiting_of(tenant);
         let active = self.tenants.len() + usize::from(own == 0);
-        if !self.has_room(own, units, active) {
-            if self.refused.len() < PRESSURES_MAX || self.refused.contains_key(&tenant) {
-                *self.refused.entry(tenant).or_insert(0) += 1;
-            }
-            return Err(self.retry_after(own, units, active));
+        if self.has_room(own, units, active) {
+            return Ok(());
         }
+        if self.refused.len() < PRESSURES_MAX || self.refused.contains_key(&tenant) {
+            *self.refused.entry(tenant).or_insert(0) += 1;
+        }
+        Err(self.retry_after(own, units, active))
+    }
+
+    /// Admits a request, or fails as [`check`](Self::check).
+    pub(super) fn admit(&mut self, tenant: TenantId, units: u64, now: Instant) -> Result<CountedRequest, u32> {
+        let begun = self.rate.begin(now);
+        self.check(tenant, units, now)?;
         self.total += units;
         *self.tenants.entry(tenant).or_insert(0) += units;
         self.next += 1;

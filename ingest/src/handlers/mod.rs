@@ -84,7 +84,8 @@ impl Services {
 
     /// Parses work and admits it to a queue: takes the tenant's share of so many units as it has, then uses up the
     /// signature (step 7), and only then says what is wrong with the body. So a request that is refused as `overloaded`
-    /// may be sent again unchanged, and a replay learns nothing about its body.
+    /// may be sent again unchanged, and a replay learns nothing about its body. Nothing is parsed for a tenant without a
+    /// share: a flood of full batches would take the processor from the others.
     ///
     /// 401 of a known replay, then 503 `overloaded`, then as [`ReplayStore::use_up`], then the refusal of `parse`, which
     /// takes no share.
@@ -93,8 +94,10 @@ impl Services {
         parse: impl FnOnce() -> Result<(u64, W), Refusal>,
     ) -> Result<(Share, W), Refusal> {
         let entry = self.replays.entry(verified, idempotency_key)?;
+        let tenant = verified.caller().tenant_id;
+        publisher.backlog().check(tenant)?;
         let admitted = match parse() {
-            Ok((units, work)) => Ok((publisher.take_share(verified.caller().tenant_id, units)?, work)),
+            Ok((units, work)) => Ok((publisher.take_share(tenant, units)?, work)),
             Err(refusal) => Err(refusal),
         };
         self.replays.use_up(verified, entry).await?;

@@ -10,7 +10,7 @@ use tests::{ApiKey, World, WorldBuilder};
 pub(crate) fn builder() -> WorldBuilder {
     World::with()
         .set("CONNECT_REPLY_TIMEOUT", "10s")
-        .set("CONNECT_BACKLOG_TARGET", "600ms")
+        .set("CONNECT_BACKLOG_TARGET", "300ms")
         .set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true")
 }
 
