@@ -3,7 +3,11 @@
 use crate::document::table;
 use crate::measure::LoadStats;
 use crate::usage::{PARTS, Usage};
+use std::sync::atomic::{AtomicBool, Ordering};
 use tests::World;
+
+/// Whether a load exceeded a bound.
+pub(crate) static EXCEEDED: AtomicBool = AtomicBool::new(false);
 
 /// Several loads, each with its floor.
 #[derive(Debug)]
@@ -20,8 +24,8 @@ pub(crate) struct Comparison {
 #[derive(Debug)]
 struct Row {
     label: String,
-    /// The load, its floor, and what the load used.
-    rounds: Vec<(LoadStats, LoadStats, Usage)>,
+    /// The load, its floor, and what each of them used.
+    rounds: Vec<(LoadStats, LoadStats, Usage, Usage)>,
 }
 
 impl Comparison {
@@ -42,12 +46,13 @@ impl Comparison {
     ) {
         let before = Usage::read(world).await;
         let load = load.await;
-        let usage = Usage::read(world).await.since(&before);
+        let between = Usage::read(world).await;
         let floor = floor.await;
+        let (usage, floors) = (between.since(&before), Usage::read(world).await.since(&between));
         eprintln!("{label}: {:.0} {}/s, {}: {:.0}/s", load.rate, self.unit, self.floor, floor.rate);
         match self.rows.iter_mut().find(|row| row.label == label) {
-            Some(row) => row.rounds.push((load, floor, usage)),
-            None => self.rows.push(Row { label: label.to_owned(), rounds: vec![(load, floor, usage)] }),
+            Some(row) => row.rounds.push((load, floor, usage, floors)),
+            None => self.rows.push(Row { label: label.to_owned(), rounds: vec![(load, floor, usage, floors)] }),
         }
     }
 
@@ -86,19 +91,38 @@ impl Comparison {
             // The generator, which is the last one, is no part of the system.
             let mut cells = vec![row.label.clone(), micros(parts[..PARTS.len() - 1].iter().sum())];
             cells.extend(parts.into_iter().map(micros));
-            cells.push(format!("{:.1}", sum(&|usage| usage.context_switches) / count));
+            cells.push(format!("{:.1}", row.context_switches()));
+            let floors = row.rounds.iter().map(|(_, floor, _, used)| used.context_switches / floor.count as f64);
+            cells.push(format!("{:.1}", Rounds::of(floors).median));
             cells.push(format!("{:.0}", sum(&|usage| usage.wal) / count));
             cells.push(percent((sum(&Usage::others) / sum(&|usage| usage.total)).max(0.0)));
             cells
         };
         let mut head = vec!["CPU µs of each", "all"];
         head.extend(PARTS);
-        head.extend(["context switches", "WAL bytes", "other processes"]);
+        head.extend(["context switches", "the floor's", "WAL bytes", "other processes"]);
         table(&head, self.rows.iter().map(row))
+    }
+
+    /// Ends the run with an error once all sections are done, if a load takes more context switches than its bound.
+    pub(crate) fn check_context_switches(&self, bounds: &[(&str, f64)]) {
+        for (label, bound) in bounds {
+            for row in self.rows.iter().filter(|row| row.label == *label && row.context_switches() > *bound) {
+                eprintln!("{label}: {:.1} context switches for each, of {bound} at most", row.context_switches());
+                EXCEEDED.store(true, Ordering::Relaxed);
+            }
+        }
     }
 
     pub(crate) fn tables(&self) -> String {
         format!("{}\n{}", self.figures(), self.costs())
+    }
+}
+
+impl Row {
+    /// Context switches of the whole machine for each one.
+    fn context_switches(&self) -> f64 {
+        Rounds::of(self.rounds.iter().map(|(load, _, used, _)| used.context_switches / load.count as f64)).median
     }
 }
 

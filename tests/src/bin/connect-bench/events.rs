@@ -12,6 +12,8 @@ use std::time::Duration;
 use tests::World;
 
 const BATCH: usize = 100;
+/// The most context switches of the whole machine for a single event, by connections.
+const SWITCHES_MAX: [(&str, f64); 2] = [("connections: 1", 130.0), ("connections: 8", 45.0)];
 /// Traffic with its name, connections, and whether the tables were analyzed.
 const LOADS: [(Traffic, &str, usize, bool); 4] = [
     (Traffic::Identified, "identified", 8, true),
@@ -70,6 +72,7 @@ pub(crate) async fn single(options: &Options) -> String {
             comparison.measure(&format!("connections: {connections}"), &world, load, floor).await;
         }
     }
+    comparison.check_context_switches(&SWITCHES_MAX);
     format!(
         "`contact.identified`, an event a request. Floor: bare round trips over a quorum queue (publish, confirm, consume, direct\nreply, acknowledge) by as many callers; it has no HTTP, and no database.\n\n{}{}",
         comparison.tables(),

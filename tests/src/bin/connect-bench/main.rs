@@ -21,7 +21,9 @@ mod webhooks;
 mod worlds;
 
 use clap::Parser;
+use comparison::EXCEEDED;
 use options::{Options, Section};
+use std::sync::atomic::Ordering;
 
 // One thread: the generator shares few processors with the programs it measures, and wakes no other threads.
 #[tokio::main(flavor = "current_thread")]
@@ -44,5 +46,8 @@ async fn main() {
         if options.document {
             document::write(section, &text);
         }
+    }
+    if EXCEEDED.load(Ordering::Relaxed) {
+        std::process::exit(1);
     }
 }
