@@ -15,7 +15,7 @@ STEPS=4
 acquire_lock "$DIRECTORY" -n || { say "another \`make test\` is running here, waiting for it" && acquire_lock "$DIRECTORY"; }
 # Tests that kill a server have servers of their own, which are durable. The others need not wait for the disk.
 "$SERVICES" make-volatile "$DIRECTORY" 9>&-
-# Tests need more than the programs: Prometheus, Node and Python for alerts and examples, a browser for the API's page.
+# Tests need more than the programs: Prometheus, Node, PHP and Python for alerts and examples, a browser for the API's page.
 start_servers "$DIRECTORY" postgres rabbitmq tools checks browser python
 "$ROOT/ops/local/python.sh" >/dev/null 9>&-
 

@@ -25,11 +25,12 @@ missing_packages() {
             command -v make >/dev/null || echo make
             ;;
         checks)
-            # For `make test` only. Prometheus and its promtool run the alerts and the dashboard; Python and Node run
+            # For `make test` only. Prometheus and its promtool run the alerts and the dashboard; Python, Node and PHP run
             # the examples.
             { command -v prometheus && command -v promtool; } >/dev/null || echo prometheus
             command -v python3 >/dev/null || echo python3
             command -v node >/dev/null || echo nodejs
+            command -v php >/dev/null || echo php-cli
             # Between the programs and Postgres in some tests.
             [[ -x /usr/sbin/pgbouncer ]] || echo pgbouncer
             # In front of two cells.

@@ -80,14 +80,19 @@ async fn verify_by_samples(page: &str, secret: &str) {
             ["node", "-e"],
             "console.log(verify('HEADER', Buffer.from('{}')), verify('HEADER', Buffer.from('{ }')))",
         ),
+        (
+            "PHP 8",
+            ["php", "-r"],
+            "echo var_export(verify('HEADER', '{}'), true), ' ', var_export(verify('HEADER', '{ }'), true);",
+        ),
     ] {
-        let code = format!("{}\n{}", sample(page, heading), calls.replace("HEADER", &header));
+        let code = sample(page, heading);
+        let code = format!("{}\n{}", code.trim_start_matches("<?php"), calls.replace("HEADER", &header));
         let mut run = tokio::process::Command::new(command[0]);
         let output = run.arg(command[1]).arg(&code).output().await.expect("the sample runs");
         let printed = String::from_utf8_lossy(&output.stdout).trim().to_lowercase();
         assert_eq!(printed, "true false", "{heading}: {output:?}\n{code}");
     }
-    assert!(sample(page, "PHP 8").contains(secret), "{page}");
 }
 
 #[tokio::test]

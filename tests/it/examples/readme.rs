@@ -15,6 +15,9 @@ fn read(file: &str) -> String {
     std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
+/// PHP, which reads a program only from a file.
+const PHP: &str = "php /dev/stdin";
+
 /// The first block of code in this language in a section of a page.
 pub(crate) fn block(page: &str, heading: &str, language: &str) -> String {
     let text = read(&format!("{ROOT}/docs/{page}"));
@@ -70,9 +73,23 @@ console.log(JSON.stringify(cases.map((one) => {{
 }})));",
         verifier("js")
     );
+    let php = format!(
+        "<?php
+namespace Vectors;
+function time(): int {{ return $GLOBALS['now']; }}
+{}
+$verdicts = [];
+foreach (json_decode(file_get_contents({VECTORS:?}))->cases as $case) {{
+    $now = $case->now;
+    $verdicts[] = verify($case->secret, $case->header, $case->body);
+}}
+echo json_encode($verdicts);",
+        verifier("php")
+    );
     let none: [Value; 0] = [];
     assert_eq!(judged("python3", &python).await, none, "Python");
     assert_eq!(judged("node", &node).await, none, "Node");
+    assert_eq!(judged(PHP, &php).await, none, "PHP");
 
     assert_eq!(verifier("rust"), include_str!("readme/verify.rs"));
     let rust = cases().into_iter().map(|case| {
@@ -93,8 +110,22 @@ print([response.status_code for response in sent])";
         + "const url = process.env.CONNECT_URL + '/api/v1/crm/connect/';
 const sent = [await connectFetch(url + 'clients?email=node%40b.example'), await connectFetch(url + 'events', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{\"events\":  []}' })];
 console.log(`[${sent.map((response) => response.status).join(', ')}]`);";
+    let php = format!(
+        "<?php\n{}{}",
+        block("integrators.md", "Use the records API", "php"),
+        r#"
+function status(string $method, string $target, string $body): string {
+    $headers = connect_headers($method, $target, $body);
+    $lines = array_map(fn ($name) => "$name: $headers[$name]", array_keys($headers));
+    $http = ['method' => $method, 'header' => $lines, 'content' => $body, 'ignore_errors' => true];
+    file_get_contents(getenv('CONNECT_URL') . $target, false, stream_context_create(['http' => $http]));
+    return explode(' ', $http_response_header[0])[1];
+}
+$base = '/api/v1/crm/connect';
+echo '[', status('GET', "$base/clients?email=php%40b.example", ''), ', ', status('POST', "$base/events", '{"events":   []}'), ']';"#
+    );
     let with_httpx = python_tool("python").await.as_std().get_program().to_string_lossy().into_owned();
-    for (interpreter, program) in [(with_httpx.as_str(), python), ("node --input-type=module", node)] {
+    for (interpreter, program) in [(with_httpx.as_str(), python), ("node --input-type=module", node), (PHP, php)] {
         let script = format!("{interpreter} - <<'END_OF_PROGRAM'\n{program}\nEND_OF_PROGRAM\n");
         let ran = CommandOutput::bash(&script, &super::calls::settings(&world, &world.key)).await;
         // Signatures are checked before a batch may not be empty.
