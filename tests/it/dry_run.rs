@@ -170,7 +170,7 @@ async fn a_bad_dry_run_is_refused_like_a_real_request_and_a_bad_header_by_its_na
 }
 
 #[tokio::test]
-async fn dry_runs_that_wait_beside_real_requests_take_nothing_away_from_them_and_are_not_counted() {
+async fn dry_runs_beside_real_requests_take_nothing_away_from_them_and_write_nothing_when_they_are_redelivered() {
     let mut world = World::with().workers(0).set("CONNECT_REPLY_TIMEOUT", "110s").start().await;
     let requests: Vec<HttpRequest> = (0..10)
         .flat_map(|i| {
@@ -195,10 +195,45 @@ async fn dry_runs_that_wait_beside_real_requests_take_nothing_away_from_them_and
         assert!([200, 201].contains(&response.status), "{response:?}");
         assert_eq!(response.header(DRY_RUN) == "true", is_dry);
     }
-    for (table, count) in [("clients", 20), ("leads", 10), ("event_ledger", 20), ("idempotency_keys", 10)] {
-        assert_eq!(world.database.count(&format!("SELECT count(*) FROM {table}")).await, count, "{table}");
-    }
+    assert_stored_by_ten(&world).await;
     let counted = world.workers[0].metrics().await.sum("connect_events_total", &[]);
     let accepted = world.ingests[0].metrics().await.sum("connect_events_accepted_total", &[]);
     assert_eq!((counted, accepted), (10.0, 10.0));
+    redeliver_dry_runs(&mut world).await;
+    assert_stored_by_ten(&world).await;
+}
+
+/// Checks that ten enquiries and ten new clients were stored, and nothing else.
+async fn assert_stored_by_ten(world: &World) {
+    for (table, count) in [("clients", 20), ("leads", 10), ("event_ledger", 20), ("idempotency_keys", 10)] {
+        assert_eq!(world.database.count(&format!("SELECT count(*) FROM {table}")).await, count, "{table}");
+    }
+}
+
+/// Kills the worker that is at two dry runs, which the next one gets.
+async fn redeliver_dry_runs(world: &mut World) {
+    let mut killed = world.workers.remove(0);
+    let settings = world.settings().to_vec();
+    let lock = world.database.connect().await;
+    // Both pipelines read this table before they decide.
+    lock.batch_execute("BEGIN; LOCK TABLE event_ledger IN ACCESS EXCLUSIVE MODE").await.expect("nobody has it");
+    let enquiry = world.key.events(batch(&[event("enquiry.submitted").email("late@example.com")]));
+    let client = post_request(&world.key, "/clients", "k-late", &json!({"email": "later@example.com"}));
+    let seen = &*world;
+    let killing = async {
+        for pool in ["worker", "records"] {
+            seen.database.until_lock_wait_of(pool).await;
+        }
+        killed.kill();
+        lock.batch_execute("COMMIT").await.expect("a commit");
+        Program::worker(&settings).await
+    };
+    let (enquiry, client, worker) = futures_util::join!(dry(seen, enquiry), dry(seen, client), killing);
+    assert_eq!((enquiry.status, &enquiry.json()["accepted"]), (200, &json!(1)), "{enquiry:?}");
+    assert_eq!(data(&client, 201).get("id"), None, "{client:?}");
+    for queue in ["events", "records"] {
+        worker.until_sum("connect_redelivered_total", &[("queue", queue)], 1.0).await;
+    }
+    assert_eq!(worker.metrics().await.sum("connect_events_total", &[]), 0.0);
+    world.workers.push(worker);
 }
