@@ -3,7 +3,7 @@
 
 use super::{fields, is_time};
 use serde_json::{Value, json};
-use tests::{Connectctl, Event, TestDatabase, World, event, text, words};
+use tests::{CommandOutput, Connectctl, Event, TestDatabase, World, event, text, words};
 
 fn ana(event_type: &str) -> Event {
     event(event_type).email("ana@example.com")
@@ -165,4 +165,24 @@ async fn prints_a_table_without_json() {
         assert!(ran.output.lines().count() >= 2, "{arguments:?}: {ran:?}");
         assert!(serde_json::from_str::<serde_json::Value>(&ran.output).is_err(), "{arguments:?}: {ran:?}");
     }
+}
+
+#[tokio::test]
+async fn the_completions_of_bash_complete_commands_options_and_values() {
+    let script = r#"source <(connectctl completions bash)
+complete_last() {
+    COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+    _connectctl connectctl "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+    echo "${COMPREPLY[@]}"
+}
+complete -p connectctl | grep -o -- '-F _connectctl connectctl'
+complete_last connectctl sub
+complete_last connectctl subscription cr
+complete_last connectctl key create --sc
+complete_last connectctl delivery list --state ''"#;
+    let ran = CommandOutput::bash(script, &[]).await;
+    assert_eq!((ran.code, ran.errors.as_str()), (Some(0), ""), "{ran:?}");
+    let expected =
+        ["-F _connectctl connectctl", "subscription", "create", "--scopes", "pending delivered dead dropped"];
+    assert_eq!(ran.output.lines().collect::<Vec<_>>(), expected);
 }
