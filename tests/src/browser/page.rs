@@ -54,6 +54,16 @@ impl Page {
         self.call("Emulation.setEmulatedMedia", json!({"features": features})).await;
     }
 
+    /// Sets the time zone, such as `Asia/Kolkata`, of the documents that are opened from now on.
+    pub async fn set_time_zone(&self, name: &str) {
+        self.call("Emulation.setTimezoneOverride", json!({"timezoneId": name})).await;
+    }
+
+    /// Has a script evaluated in each document that is opened from now on, before the document's own scripts.
+    pub async fn add_script(&self, source: &str) {
+        self.call("Page.addScriptToEvaluateOnNewDocument", json!({"source": source})).await;
+    }
+
     /// Turns off the scripts of pages, as some people do. The page can still be examined.
     pub async fn disable_scripts(&self) {
         self.call("Emulation.setScriptExecutionDisabled", json!({"value": true})).await;
