@@ -55,6 +55,13 @@ async fn failed_deliveries_are_seen_and_replayed_one_by_one_and_all_that_match()
         assert!(is_shown || name == "host" || name == "content-length", "{name}: {shown}");
     }
     assert!(!page.contains("x-evil"), "only headers that explain a failure are kept: {page}");
+    let above = "<ol><li><a href=\"/agencies/acme\"><bdi>Acme Travel</bdi></a></li>\
+        <li><a href=\"/agencies/acme/deliveries\"><bdi>Deliveries</bdi></a></li></ol>";
+    assert_eq!(between(&page, "<nav class=\"crumbs\" aria-label=\"Breadcrumb\">", "</nav>"), above);
+    let operators = console.operator().await.page(DELIVERIES).await;
+    let above = "<ol><li><a href=\"/\"><bdi>All agencies</bdi></a></li>\
+        <li><a href=\"/agencies/acme\"><bdi>Acme Travel</bdi></a></li></ol>";
+    assert_eq!(between(&operators, "aria-label=\"Breadcrumb\">", "</nav>"), above, "the page itself is not among them");
     let viewer = console.viewer().await;
     let masked = viewer.page(&format!("{DELIVERIES}/{first}")).await;
     assert!(!masked.contains("leadId") && !masked.contains("shop") && !masked.contains("Send it again"), "{masked}");

@@ -7,6 +7,7 @@ use super::{Person, ROLES, furnished, send};
 use crate::console::ConsoleWorld;
 use crate::console::identity_provider::IdentityProvider;
 use crate::console::keys::until_status;
+use chrono::{DateTime, TimeDelta};
 use serde_json::json;
 use tests::browser::Browser;
 use tests::{ApiKey, Behavior, MAX_WAIT, Receiver, World, eventually, text, until_equal};
@@ -52,6 +53,42 @@ async fn create_webhook(person: &Person, url: &str) -> String {
     person.page.path().await
 }
 
+/// Makes the timers of pages ten times faster, so that nobody waits for a refresh, and notes their intervals.
+const FASTER_TIMERS: &str = "{
+    const start = setInterval;
+    window.intervals = [];
+    window.setInterval = (act, every) => { window.intervals.push(every); return start(act, every / 10); };
+}";
+
+/// Checks that the list of deliveries shows times of the reader's zone, and follows what happens every five seconds unless it
+/// is hidden.
+async fn check_list(person: &Person, mut cause_delivery: impl AsyncFnMut()) {
+    person.page.add_script(FASTER_TIMERS).await;
+    person.open("/agencies/acme/deliveries").await;
+    let hide = "{ const get = () => { window.looks += 1; return true; };
+        Object.defineProperty(document, 'hidden', { configurable: true, get });
+        window.looks = 0; }";
+    person.page.evaluate(hide).await;
+    let time = "(({ dateTime, title, textContent }) => [dateTime, title, textContent])(document.querySelector('main td time'))";
+    let shown = person.page.evaluate(time).await;
+    let at = DateTime::parse_from_rfc3339(text(&shown[0])).expect("a time") + TimeDelta::minutes(330);
+    let (exact, relative) = (text(&shown[1]), text(&shown[2]));
+    assert!(exact.contains(&at.format("%-d %B %Y at %H:%M:%S GMT+5:30").to_string()), "{shown}");
+    assert!(relative.contains(&at.format("%H:%M \u{b7} ").to_string()), "{shown}");
+    assert!(relative.ends_with(" ago") || relative.ends_with("just now"), "{shown}");
+
+    let intervals = person.page.evaluate("window.intervals").await;
+    assert!(intervals.as_array().is_some_and(|all| all.contains(&json!(5000))), "{intervals}");
+    let count = async || person.page.evaluate("document.querySelectorAll('main tbody tr').length").await;
+    assert_eq!(count().await, 1);
+    cause_delivery().await;
+    let has_looked = async || person.page.evaluate("window.looks > 1").await;
+    until_equal("the page looks whether it is hidden", true, has_looked).await;
+    assert_eq!(count().await, 1, "a hidden page stays as it is");
+    person.page.evaluate("delete document.hidden").await;
+    until_equal("the deliveries are shown", 2, count).await;
+}
+
 #[tokio::test]
 async fn a_key_and_a_webhook_live_from_their_creation_to_their_end() {
     let builder = World::with().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true");
@@ -59,7 +96,9 @@ async fn a_key_and_a_webhook_live_from_their_creation_to_their_end() {
     let (world, browser) = (&console.world, Browser::start().await);
     let receiver = Receiver::http();
     receiver.respond_to_all(Behavior::status(500).with_body("the disk is full"));
-    let person = Person::signed_in(&console, &browser, super::ROLES[1]).await;
+    let person = Person::at(&console, &browser).await;
+    person.page.set_time_zone("Asia/Kolkata").await;
+    person.sign_in(&console, ROLES[1]).await;
 
     let key = create_key(&person).await;
     let subscription = create_webhook(&person, &receiver.url("/hook")).await;
@@ -81,6 +120,7 @@ async fn a_key_and_a_webhook_live_from_their_creation_to_their_end() {
     person.page.follow("Send it again").await;
     person.sees("The delivery is being sent again.").await;
     until_shown(&person, &delivery, "status 204").await;
+    check_list(&person, async || drop(send(world, &key, "from-the-site-2").await)).await;
     person.open(&subscription).await;
     person.sees("Health").await;
     // The page is refreshed, and can be copied from all the same.
@@ -127,6 +167,37 @@ async fn a_key_and_a_webhook_live_from_their_creation_to_their_end() {
     assert_eq!(person.page.path().await, "/sign-in", "a page needs a session");
 }
 
+/// Checks that on a phone the menu is folded until it is opened with a key, or with a finger, and that each row of a table is a card.
+async fn check_phone(person: &Person) {
+    const PAGE: &str = "/agencies/acme/deliveries";
+    let layout = "(() => {
+        const of = (selector, pseudo) => getComputedStyle(document.querySelector(selector), pseudo);
+        return [of('main tbody tr').display, of('main thead').display, of('main td', '::before').content].join();
+    })()";
+    let is_open = async || person.page.evaluate("document.querySelector('.folded').checkVisibility()").await;
+    assert_eq!(person.open(PAGE).await, 200);
+    assert_eq!(person.page.evaluate(layout).await, "table-row,table-header-group,none");
+    assert_eq!(is_open().await, true);
+
+    person.page.set_size(390, 844).await;
+    person.open(PAGE).await;
+    assert_eq!(person.page.evaluate(layout).await, "block,none,\"State: \"");
+    assert_eq!(is_open().await, false);
+    // Before it are the link to the content and the title.
+    for _ in 0..3 {
+        person.page.press("Tab").await;
+    }
+    person.page.press(" ").await;
+    assert_eq!(is_open().await, true);
+    person.page.click("Menu").await;
+    assert_eq!(is_open().await, false);
+    person.page.click("Menu").await;
+    person.page.follow("API keys").await;
+    assert_eq!(person.page.path().await, "/agencies/acme/keys");
+    assert_eq!(is_open().await, false, "another page has its menu folded");
+    person.page.set_size(1280, 900).await;
+}
+
 #[tokio::test]
 async fn the_main_paths_work_without_scripts() {
     let (console, receiver) = furnished().await;
@@ -136,9 +207,15 @@ async fn the_main_paths_work_without_scripts() {
     person.sign_in(&console, ROLES[1]).await;
     let copied = person.page.evaluate("document.querySelectorAll('.copy').length").await;
     assert_eq!(copied, 0, "scripts are off");
+    check_phone(&person).await;
 
     person.page.follow("API keys").await;
     person.page.follow("Create a key").await;
+    person.page.follow("Create the key").await;
+    let focused = async || person.page.evaluate("document.activeElement.id").await;
+    until_equal("the field with the first fault has the focus", "name", focused).await;
+    let complaints = person.page.take_complaints();
+    assert!(complaints.iter().all(|one| one.contains("status of 422")), "{complaints:?}");
     person.page.fill("name", "Plain").await;
     person.page.follow("Create the key").await;
     let key = person.value_of("Key").await;
