@@ -12,7 +12,9 @@
 //! transactions with [`common::db::transact`], and add an audit record in them. Signing out and using a session are not recorded.
 //! SQL on tables is in [`store`] only; [`doctor`] has statements on the catalogs of Postgres.
 
+pub mod activity;
 pub mod advisor;
+pub mod attention;
 pub mod audit;
 pub mod console;
 pub mod deliveries;
@@ -24,7 +26,6 @@ pub mod input;
 pub mod keys;
 pub mod migrations;
 mod observer;
-pub mod overview;
 pub mod people;
 pub mod queues;
 mod receiver_url;

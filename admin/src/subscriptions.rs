@@ -2,10 +2,10 @@
 
 mod test_event;
 
+use crate::activity::{ActivityMinute, HOUR, first_period};
 use crate::audit::{Actor, AuditAction, record};
 use crate::deliveries::first_id;
 use crate::input::{EventTypes, Rotation};
-use crate::overview::{ActivityMinute, HOUR, first_period};
 pub use crate::receiver_url::{CheckedReceiver, check_receiver};
 pub use crate::store::receiver_health::ReceiverHealth;
 use crate::store::subscriptions::SubscriptionRow;

@@ -1,13 +1,11 @@
-//! The schema, the values that are sealed under the master key, rows that expired, unfinished erasures, requests that got no reply
-//! in time, webhooks that are not sent, and what else operators are told.
+//! The schema, the values that are sealed under the master key, rows that expired, unfinished erasures, and what needs attention.
 
 use super::Finding;
-use crate::overview::{self, Attention, ServerStates};
-use crate::{AdminError, Result, sealed_values, store};
+use crate::attention::{self, Attention, Scope, ServerStates};
+use crate::{AdminError, Result, sealed_values};
 use chrono::TimeDelta;
 use common::clock;
 use common::db::{MasterKeyState, missing_migrations, read_master_key_state};
-use common::model::SLOTS;
 use common::retention::RULES;
 use common::sealed::{MasterKeyRole, MasterKeys};
 use common::settings::RetentionSettings;
@@ -116,63 +114,21 @@ pub(super) async fn erasures(client: &Client) -> Result<Vec<Finding>> {
     rows.iter().map(of).collect()
 }
 
-/// Requests of the last minutes that got 503 `processing_timeout`.
-pub(super) async fn requests(client: &Client) -> Result<Vec<Finding>> {
-    let finding = overview::timed_out_requests(&overview::recent_failures(client, None).await?).map(|text| {
-        Finding::warning(
-            text,
-            format!(
-                "Start workers if none consumes the queues; read /readyz of each worker and restart those that do not respond; check \
-                 RabbitMQ. See the runbook, {}",
-                overview::TIMED_OUT_SECTION
-            ),
-        )
-    });
-    Ok(finding.into_iter().collect())
-}
-
 /// What operators are told that the other checks do not look at themselves.
 pub(super) async fn attention(client: &Client) -> Result<Vec<Finding>> {
-    let found = overview::attention(client, &ServerStates::default()).await?;
+    let found = attention::find(client, Scope::Installation(&ServerStates::default())).await?;
     let of = |one: Attention| {
-        let finding = if one.cause == "ConnectProgramMissing" { Finding::error } else { Finding::warning };
-        finding(one.text, format!("{} See the runbook, {}", one.next, one.cause))
+        let finding = if STOPPED.contains(&one.cause.as_str()) { Finding::error } else { Finding::warning };
+        let fix = one.next_with_section();
+        finding(one.text, fix)
     };
     Ok(found.into_iter().filter(|one| !CHECKED.contains(&one.cause.as_str())).map(of).collect())
 }
 
-/// Sections of the runbook about what other checks find: the queues, as the broker has them, and `requests` and `webhooks`.
-const CHECKED: [&str; 6] = [
-    "ConnectProgramDown",
-    "ConnectNoConsumers",
-    "ConnectMessagesDeadLettered",
-    "ConnectSlotsWithoutDispatcher",
-    "ConnectWebhooksLate",
-    overview::TIMED_OUT_SECTION,
-];
-
-/// Deliveries are late if they have been due for so long, in seconds: longer than for the alert `ConnectWebhooksLate`.
-const LATE_DELIVERY: f64 = 300.0;
-
-/// Slots without a dispatcher, and deliveries that are due and not sent although there is one.
-pub(super) async fn webhooks(client: &Client) -> Result<Vec<Finding>> {
-    let (held, due) = store::activity::held_slots(client).await?;
-    let mut findings = Vec::new();
-    let free = SLOTS as i64 - held;
-    if free > 0 {
-        findings.push(Finding::error(
-            format!("no dispatcher holds {free} of the {SLOTS} slots: webhooks of their tenants are not sent"),
-            "Start a dispatcher; if one runs, read its /readyz and its log; see the runbook, ConnectSlotsWithoutDispatcher",
-        ));
-    }
-    if let Some(seconds) = due.filter(|seconds| *seconds > LATE_DELIVERY) {
-        findings.push(Finding::warning(
-            format!("a webhook has been due for {:.0} minutes and was not sent, although a dispatcher holds its slot", seconds / 60.0),
-            "Look for receivers that get more than they take with connectctl delivery summary, and at the dispatchers' logs; see the runbook, ConnectWebhooksLate",
-        ));
-    }
-    Ok(findings)
-}
+/// Something does not work at all.
+const STOPPED: [&str; 2] = ["ConnectProgramMissing", "ConnectSlotsWithoutDispatcher"];
+/// About the queues, at which the doctor looks itself.
+const CHECKED: [&str; 3] = ["ConnectProgramDown", "ConnectNoConsumers", "ConnectMessagesDeadLettered"];
 
 /// The findings of a check of tables. A database that lacks them has a finding of its own.
 pub(super) async fn if_migrated(check: impl Future<Output = Result<Vec<Finding>>>) -> Result<Vec<Finding>> {

@@ -1,5 +1,5 @@
-//! Checks of an installation: servers, settings, schema, secrets, roles, unfinished erasures, requests that timed out, webhooks,
-//! queues, and what the overview of operators tells.
+//! Checks of an installation: servers, settings, schema, secrets, roles, unfinished erasures, queues, and what needs the attention of
+//! operators.
 //!
 //! Each check has a limited time and reports what is wrong as findings, with what to do. A check that cannot run is an error
 //! itself, and the others go on. Nothing is changed.
@@ -11,6 +11,7 @@ mod roles;
 mod storage;
 mod tls;
 
+use crate::attention::Attention;
 use crate::roles::RolePrefix;
 use crate::{Result, describe};
 use common::broker::OperatorConnection;
@@ -99,17 +100,18 @@ async fn check_database(installation: &Installation, client: &Client, report: &m
         report.check("retention", within(data::retention(client, settings)).await);
     }
     report.check("erasures", within(data::if_migrated(data::erasures(client))).await);
-    report.check("requests", within(data::if_migrated(data::requests(client))).await);
-    report.check("webhooks", within(data::if_migrated(data::webhooks(client))).await);
     report.check("attention", within(data::if_migrated(data::attention(client))).await);
 }
 
 /// Certificates that expire soon, of servers and in files, and TLS that fails.
-pub async fn certificates(database: &DatabaseSettings, broker: &BrokerSettings) -> Vec<Finding> {
+pub async fn certificates(database: &DatabaseSettings, broker: &BrokerSettings) -> Vec<Attention> {
     let mut found = tls::postgres(database, CHECK_TIMEOUT).await;
     found.extend(tls::broker(broker, CHECK_TIMEOUT).await);
     found.retain(|finding| !finding.message.ends_with(tls::UNENCRYPTED));
-    found
+    let of = |Finding { message, fix, .. }| {
+        Attention::of_installation("Certificates expire", format!("TLS: {message}."), format!("{fix}."))
+    };
+    found.into_iter().map(of).collect()
 }
 
 /// Runs a check for a limited time.

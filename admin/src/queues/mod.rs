@@ -5,7 +5,7 @@ mod dead_letter;
 pub use dead_letter::{DeadLetterView, LetterMetadata, MacStatus};
 
 use crate::audit::{Actor, AuditAction, end_recorded, record_before};
-use crate::overview::QueueState;
+use crate::store::activity::QueueState;
 use crate::store::delivery_changes;
 use crate::{AdminError, Observer, ProgressStep, Result, Steps, store, transact};
 use chrono::{DateTime, Utc};

@@ -28,19 +28,19 @@ pub struct ActivityMinute {
 
 /// What the programs saw of a queue last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueueState {
+pub(crate) struct QueueState {
     /// The queue, whatever its prefix.
-    pub queue: Queue,
+    pub(crate) queue: Queue,
     /// When a program looked last, at most half a minute ago while one runs.
-    pub observed_at: DateTime<Utc>,
+    pub(crate) observed_at: DateTime<Utc>,
     /// Messages that waited.
-    pub ready: i64,
+    pub(crate) ready: i64,
     /// Consumers that the broker knew.
-    pub consumers: i64,
+    pub(crate) consumers: i64,
     /// Messages of its dead-letter queue.
-    pub dead: i64,
+    pub(crate) dead: i64,
     /// What waits in the queue was published later, unless it was requeued; `None` if that is unknown.
-    pub published_after: Option<DateTime<Utc>>,
+    pub(crate) published_after: Option<DateTime<Utc>>,
 }
 
 common::statements! {
@@ -65,18 +65,6 @@ common::statements! {
     const OLDEST_DUE = "-- deliveries.oldest_due
     SELECT min(next_attempt_at) AS due
     FROM pending_subscriptions(-1::smallint, '00000000-0000-0000-0000-000000000000', NULL) page WHERE NOT is_paused";
-
-    // A dispatcher renews a lease of five seconds every second. One that ends later is from before the database's clock went back.
-    const HELD_SLOTS = "-- dispatcher_slots.held
-    WITH held AS MATERIALIZED (
-        SELECT slot FROM dispatcher_slots
-        WHERE leased_until BETWEEN now() - interval '10 s' AND now() + interval '10 s'
-    )
-    SELECT count(*),
-           (SELECT extract(epoch FROM now() - min(next_attempt_at))::float8
-            FROM pending_subscriptions(-1::smallint, '00000000-0000-0000-0000-000000000000', NULL) page
-            WHERE NOT is_paused AND slot IN (SELECT slot FROM held))
-    FROM held";
 
     const OLDEST_PENDING = "-- outbox_pending.oldest
     SELECT min(created_at) AS created_at FROM pending_tenants() waiting";
@@ -123,13 +111,6 @@ pub(crate) async fn waiting_actions(client: &Client) -> Result<(u32, Option<Date
 /// rows of each subscription with pending deliveries.
 pub(crate) async fn oldest_due(client: &Client) -> Result<Option<DateTime<Utc>>> {
     Ok(exactly_one(client, OLDEST_DUE, &[]).await?.try_get("due")?)
-}
-
-/// The number of slots that dispatchers hold, and for how many seconds the oldest delivery of these has been due; negative if none
-/// is due. It looks at all subscriptions with pending deliveries.
-pub(crate) async fn held_slots(client: &Client) -> Result<(i64, Option<f64>)> {
-    let row = exactly_one(client, HELD_SLOTS, &[]).await?;
-    Ok((row.try_get(0)?, row.try_get(1)?))
 }
 
 /// When the oldest event that is not fanned out was created. It reads a row of each tenant with such events.

@@ -52,7 +52,7 @@ pub struct MailRecipient {
 /// Something that an agency is to be told by mail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttentionNews {
-    /// The cause, as in [`Attention`](crate::overview::Attention).
+    /// A name that stays the same as long as it lasts.
     pub cause: String,
     /// What is wrong, or was wrong at the last mail.
     pub text: String,
@@ -168,15 +168,19 @@ pub(crate) async fn claim(
     all(client, CLAIM, &[&tenant.0, &causes, &texts, &are_mailed], read).await
 }
 
-pub(crate) async fn confirm(client: &Client, tenant: TenantId, news: &[AttentionNews]) -> Result<u64> {
+/// Notes that what was claimed was told.
+pub async fn confirm_news(client: &Client, tenant: TenantId, news: &[AttentionNews]) -> Result<()> {
     let causes = column(news, |one| one.cause.as_str());
     let have_recovered = column(news, |one| one.has_recovered);
-    execute(client, CONFIRM, &[&tenant.0, &causes, &have_recovered]).await
+    execute(client, CONFIRM, &[&tenant.0, &causes, &have_recovered]).await?;
+    Ok(())
 }
 
-pub(crate) async fn postpone(client: &Client, tenant: TenantId, news: &[AttentionNews]) -> Result<u64> {
+/// Keeps what was claimed for an hour: its mail was refused for good.
+pub async fn postpone_news(client: &Client, tenant: TenantId, news: &[AttentionNews]) -> Result<()> {
     let causes = column(news, |one| one.cause.as_str());
-    execute(client, POSTPONE, &[&tenant.0, &causes]).await
+    execute(client, POSTPONE, &[&tenant.0, &causes]).await?;
+    Ok(())
 }
 
 /// Removes the counts of a subscription's attempts.

@@ -1,7 +1,7 @@
 //! Mails about what needs attention.
 
 use super::ConsoleWorld;
-use admin::overview::claim_news;
+use admin::attention::claim_news;
 use common::model::TenantId;
 use tests::{Behavior, MAX_WAIT, MailServer, Program, Receiver, World, event, eventually, until_equal, words};
 

@@ -1,7 +1,7 @@
 //! The last hour, and what needs attention.
 
 use super::{ConsoleWorld, between};
-use admin::overview::{ServerStates, attention};
+use admin::attention::{self, Scope, ServerStates};
 use chrono::{DateTime, Utc};
 use serde_json::json;
 use tests::{
@@ -101,7 +101,8 @@ async fn the_oldest_event_and_webhook_are_told_however_many_wait() {
                now() - interval '1 hour' * (subscription_id = lpad('10000', 32, '0')::uuid)::int FROM subscriptions;
         UPDATE dispatcher_slots SET holder = gen_random_uuid(), leased_until = now() + interval '5 s'";
     client.batch_execute(waiting).await.expect("rows");
-    let told = attention(&client, &ServerStates::default()).await.expect("what needs attention");
+    let servers = ServerStates::default();
+    let told = attention::find(&client, Scope::Installation(&servers)).await.expect("what needs attention");
     for cause in ["ConnectOutboxStuck", "ConnectWebhooksLate"] {
         assert!(told.iter().any(|one| one.cause == cause), "{cause}");
     }
@@ -124,7 +125,7 @@ async fn waiting_messages_have_an_age_in_the_browser_and_on_the_command_line() {
     viewer.until_shown("/agencies/acme", &[unanswered]).await;
     let missing = "No copy of connect-worker works with the database.";
     let page = operator.until_shown("/", &[missing, "href=\"/runbook#connectprogrammissing\""]).await;
-    let late = "Requests of the last 10 minutes that got 503 processing_timeout: ";
+    let late = " got 503 in the last 10 minutes: processing_timeout (";
     assert!(!page.contains(late) && !page.contains("No worker consumes"), "one line for one cause: {page}");
     let events = eventually("the age is known", MAX_WAIT, async || {
         let listed = console.world.connectctl.list(&["queue", "list"]).await;

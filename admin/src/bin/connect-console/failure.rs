@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::layout;
 use crate::openid_connect::ProviderError;
 use crate::response::html as respond;
+use admin::attention::Attention;
 use admin::{AdminError, ErrorKind};
 use common::db::TxError;
 use common::http::BodyFault;
@@ -133,10 +134,11 @@ impl Failure {
                 "Something went wrong",
                 "The operator finds the reason in the log, by the id below.".to_owned(),
             ),
-            Self::Database(_) | Self::Operation(AdminError::NoConnection(_) | AdminError::Database(_)) => (
-                "Temporarily unavailable",
-                "The database cannot be reached, or does not respond in time. While it cannot, requests of partners get 503 and must be repeated. If this does not end, operators find what to do under ConnectReplayStoreDown in the runbook.".to_owned(),
-            ),
+            Self::Database(_) | Self::Operation(AdminError::NoConnection(_) | AdminError::Database(_)) => {
+                // Without a link: the page of the runbook needs the database.
+                let line = Attention::database_unreachable();
+                ("Temporarily unavailable", format!("{} {}.", line.text, line.next_with_section()))
+            }
             Self::Operation(_) => (
                 "Temporarily unavailable",
                 "The message broker does not respond. Try again in a moment.".to_owned(),

@@ -3,7 +3,9 @@
 //! One task looks at some agencies with an address in each round, in turn. It has its own connection to the database, and limits the
 //! time of everything, so that no page waits for it. Copies of the console agree in the database on who sends what.
 
-use admin::overview::{self, AttentionNews, MailRecipient, claim_news, confirm_news, mail_recipients, postpone_news};
+use admin::attention::{
+    self, AgencyOverview, AttentionNews, MailRecipient, Scope, claim_news, confirm_news, mail_recipients, postpone_news,
+};
 use common::db::{Client as PooledClient, Database, PoolSettings};
 use common::log_limit::LogLimit;
 use common::periodic::ticks;
@@ -152,8 +154,9 @@ impl Mails {
 
     async fn tell(&self, client: &Client, agency: &MailRecipient) -> Result<(), String> {
         let asked = async {
-            let found = overview::agency(client, agency.tenant, &agency.slug).await?;
-            claim_news(client, agency.tenant, &found.attention).await
+            let overview = AgencyOverview::load(client, agency.tenant, &agency.slug).await?;
+            let found = attention::find(client, Scope::Agency(&overview)).await?;
+            claim_news(client, agency.tenant, &found).await
         };
         let news = in_time(asked).await?;
         if news.is_empty() {

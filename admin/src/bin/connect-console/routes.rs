@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::pages::{
     agency, audit, clients, deliveries, keys, leads, members, overview, partners, pipeline, queues, refusals, replays,
-    runbook, search, sign_in, signature, start, usage, webhooks,
+    runbook, search, sign_in, signature, usage, webhooks,
 };
 use crate::request::Request;
 use crate::response;
@@ -110,7 +110,7 @@ pub(crate) static ROUTES: &[Route] = &[
     route!(sign_in "/sign-in/proxy", sign_in::by_proxy),
     route!(change "/sign-out", Access::SignedIn, sign_in::out),
     route!(change "/sign-out-everywhere", Access::SignedIn, sign_in::out_everywhere),
-    route!(page "/", Access::SignedIn, start::page),
+    route!(page "/", Access::SignedIn, overview::start),
     route!(page "/find", Access::Operator, search::everywhere),
     route!(page "/audit", Access::Operator, audit::everywhere),
     route!(change "/audit/export", Access::Operator, audit::export_everywhere),
@@ -121,7 +121,7 @@ pub(crate) static ROUTES: &[Route] = &[
     route!(change "/queues/{id}/requeue", Access::Operator, queues::requeue),
     route!(broker_page "/queues/{id}/drop", queues::confirm_drop),
     route!(change "/queues/{id}/drop", Access::Operator, queues::drop_all),
-    route!(page "/agencies/{tenant}", VIEWER, overview::page),
+    route!(page "/agencies/{tenant}", VIEWER, overview::agency),
     route!(page "/agencies/{tenant}/keys", VIEWER, keys::list),
     route!(page "/agencies/{tenant}/keys/new", ADMIN, keys::changes::offer),
     route!(change "/agencies/{tenant}/keys", ADMIN, keys::changes::create),

@@ -8,8 +8,8 @@ use tests::{TestDatabase, text};
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
-/// Statements that only `connectctl` runs, as the owner of the schema.
-const OF_OPERATORS: [&str; 2] = ["dispatcher_slots.held", "master_key_canary.rewrap"];
+/// A statement that only `connectctl` runs, as the owner of the schema.
+const OF_OPERATORS: [&str; 1] = ["master_key_canary.rewrap"];
 
 /// Privileges that only functions and triggers need, which run with the rights of their caller. EXPLAIN does not run them.
 const OF_FUNCTIONS: [(Program, &str, &str, &str); 6] = [

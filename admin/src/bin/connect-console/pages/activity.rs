@@ -5,7 +5,7 @@ use crate::context::View;
 use crate::failure::Failure;
 use crate::fields::with_query;
 use crate::format::{clock_time, data_table, number};
-use admin::overview::{ActivityMinute, QueueLengths, last_hours};
+use admin::activity::{ActivityMinute, QueueLengths, last_hours};
 use chrono::{DateTime, Utc};
 use maud::{Markup, html};
 

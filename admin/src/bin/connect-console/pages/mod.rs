@@ -21,6 +21,5 @@ pub(crate) mod runbook;
 pub(crate) mod search;
 pub(crate) mod sign_in;
 pub(crate) mod signature;
-pub(crate) mod start;
 pub(crate) mod usage;
 pub(crate) mod webhooks;

@@ -1,16 +1,19 @@
-//! What an agency should look at, in words, each with the page that tells more and the next step.
+//! What an agency should look at, each with the page that tells more.
 
-use super::{ActivityMinute, Attention, Place, RECENT, counted, last_hour, recent, recent_failures, since};
-use crate::deliveries::{self, DeliveryQuery, first_id};
+use super::{
+    AFTER_DEAD_LETTERS, Attention, RECENT, counted, dead_lettered, events_failed, failed_responses, recent,
+    requests_refused, responses_failed,
+};
+use crate::Result;
+use crate::activity::{ActivityMinute, last_hour};
+use crate::deliveries::{self, DeliveryQuery};
 use crate::keys::{self, Key, KeyFilter};
 use crate::store::attention::{FailureCause, RefusalCause};
 use crate::subscriptions::{self, Subscription, SubscriptionState};
 use crate::tenants::{self, Usage};
-use crate::{Result, store};
 use chrono::{DateTime, TimeDelta, Utc};
-use common::clock;
 use common::model::{DeliveryState, TenantId};
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -18,6 +21,8 @@ use uuid::Uuid;
 const FAILURES: i64 = 5;
 /// Dead-lettered deliveries that are read to tell whether there are any.
 const DEAD_READ: u32 = 100;
+/// How the cause of a key's refused requests begins.
+const REFUSED_KEY: &str = "refused:";
 /// Keys with refused requests that are shown.
 const KEYS_MAX: usize = 10;
 /// How long before its end a key is told.
@@ -26,11 +31,11 @@ const KEY_ENDS: TimeDelta = TimeDelta::days(7);
 const SECRET_ENDS: TimeDelta = TimeDelta::hours(12);
 const USED_LATELY: TimeDelta = TimeDelta::hours(1);
 
-/// What the start page of an agency shows.
+/// What the start page of an agency shows, beside what needs attention.
 #[derive(Debug)]
 pub struct AgencyOverview {
-    /// What needs attention; it disappears when nothing of it happens any more.
-    pub attention: Vec<Attention>,
+    /// Whose overview it is.
+    pub tenant: TenantId,
     /// The minutes of the last hour, the current one last.
     pub hour: Vec<ActivityMinute>,
     /// The keys that are not revoked.
@@ -45,39 +50,37 @@ pub struct AgencyOverview {
     pub has_more_dead: bool,
 }
 
-/// The overview of an agency, with this id and slug.
-pub async fn agency(client: &Client, tenant: TenantId, slug: &str) -> Result<AgencyOverview> {
-    let active = KeyFilter { is_revoked: Some(false), ..KeyFilter::default() };
-    let dead = DeliveryQuery { state: Some(DeliveryState::DeadLettered), ..DeliveryQuery::default() };
-    let dead = deliveries::page(client, tenant, &dead, DEAD_READ).await?;
-    let mut overview = AgencyOverview {
-        attention: Vec::new(),
-        hour: last_hour(client, Some(tenant)).await?,
-        keys: keys::list(client, slug, active, u32::MAX).await?.items,
-        subscriptions: subscriptions::list(client, slug, None, u32::MAX).await?.items,
-        usage: tenants::usage_of_this_month(client, slug).await?,
-        dead: dead.items.len(),
-        has_more_dead: dead.next.is_some(),
-    };
-    let failures = recent_failures(client, Some(tenant)).await?;
-    let refusals = store::attention::refusals(client, tenant, first_id(since())).await?;
-    overview.find_attention(&failures, &refusals, clock::database_now());
-    Ok(overview)
-}
-
 impl AgencyOverview {
-    fn find_attention(&mut self, failures: &[FailureCause], refusals: &[RefusalCause], now: DateTime<Utc>) {
-        self.check_failures(failures);
-        self.check_refusals(refusals);
-        let more = if self.has_more_dead { " or more" } else { "" };
+    /// Loads the overview of the agency with this id and slug.
+    pub async fn load(client: &Client, tenant: TenantId, slug: &str) -> Result<Self> {
+        let active = KeyFilter { is_revoked: Some(false), ..KeyFilter::default() };
+        let dead = DeliveryQuery { state: Some(DeliveryState::DeadLettered), ..DeliveryQuery::default() };
+        let dead = deliveries::page(client, tenant, &dead, DEAD_READ).await?;
+        Ok(Self {
+            tenant,
+            hour: last_hour(client, Some(tenant)).await?,
+            keys: keys::list(client, slug, active, u32::MAX).await?.items,
+            subscriptions: subscriptions::list(client, slug, None, u32::MAX).await?.items,
+            usage: tenants::usage_of_this_month(client, slug).await?,
+            dead: dead.items.len(),
+            has_more_dead: dead.next.is_some(),
+        })
+    }
+
+    /// Subscriptions that are paused.
+    pub fn paused(&self) -> usize {
+        self.subscriptions.iter().filter(|one| one.state == SubscriptionState::Paused).count()
+    }
+
+    pub(super) fn lines(
+        &self, failures: &[FailureCause], refusals: &[RefusalCause], now: DateTime<Utc>,
+    ) -> Vec<Attention> {
+        let mut found = Vec::new();
+        self.check_failures(failures, &mut found);
+        self.check_refusals(refusals, &mut found);
         if self.dead > 0 {
-            let text = counted(
-                format_args!("{}{more}", self.dead),
-                "delivery was dead-lettered: all its attempts failed.",
-                "deliveries were dead-lettered: all their attempts failed.",
-            );
-            let next = "Correct the receiver, then replay what was dead-lettered.";
-            self.add("dead", "/deliveries?state=dead", text, next, true);
+            let text = dead_lettered(self.dead, self.has_more_dead);
+            found.push(Attention::of_agency("dead", "/deliveries?state=dead", text, AFTER_DEAD_LETTERS, true));
         }
         let paused = self.paused();
         if paused > 0 {
@@ -86,43 +89,23 @@ impl AgencyOverview {
                 "subscription is paused: its deliveries wait.",
                 "subscriptions are paused: their deliveries wait.",
             );
-            self.add("paused", "/webhooks", text, "Resume what is paused when its receiver works.", false);
+            let next = "Resume what is paused when its receiver works.";
+            found.push(Attention::of_agency("paused", "/webhooks", text, next, false));
         }
         if self.usage.quota.is_some_and(|quota| self.usage.writes >= quota) {
             let text = "The monthly quota is used up: records writes get 429 until the next month.".to_owned();
-            self.add("quota", "/usage", text, "The operator can raise it.", true);
+            found.push(Attention::of_agency("quota", "/usage", text, "The operator can raise it.", true));
         }
         if self.keys.is_empty() {
             let text = "There is no active key: nobody can send events for the agency.".to_owned();
-            self.add("no-key", "/keys", text, "Create one.", false);
+            found.push(Attention::of_agency("no-key", "/keys", text, "Create one.", false));
         }
-        self.check_ends(now);
-    }
-
-    /// Subscriptions that are paused.
-    pub fn paused(&self) -> usize {
-        self.subscriptions.iter().filter(|one| one.state == SubscriptionState::Paused).count()
-    }
-
-    /// Removes refused keys after the first ones, which are refused most, from what needs attention.
-    pub fn shorten(&mut self) {
-        let mut keys = 0;
-        self.attention.retain(|one| {
-            let is_key = one.cause.starts_with("refused:");
-            keys += usize::from(is_key);
-            !is_key || keys <= KEYS_MAX
-        });
-    }
-
-    fn add(&mut self, cause: &str, page: &str, text: String, next: &str, is_mailed: bool) {
-        let (cause, next, place) = (cause.to_owned(), next.to_owned(), Place::Page(page.to_owned()));
-        self.attention.push(Attention { cause, text, next, place, is_mailed });
+        self.check_ends(now, &mut found);
+        found
     }
 
     /// Receivers, events and responses.
-    fn check_failures(&mut self, failures: &[FailureCause]) {
-        let events = recent(&self.hour, |minute| minute.applied + minute.failed);
-        let mut responses = BTreeMap::new();
+    fn check_failures(&self, failures: &[FailureCause], found: &mut Vec<Attention>) {
         for FailureCause { cause, failed, succeeded, failed_in_a_row, last_error } in failures {
             match cause.split_once(':') {
                 Some(("receiver", id)) if *failed.max(failed_in_a_row) >= FAILURES => {
@@ -140,95 +123,80 @@ impl AgencyOverview {
                     };
                     let text = format!("{url} fails: {which}{last}.");
                     let next = "Look at its responses, correct the receiver, and replay what was dead-lettered.";
-                    self.add(cause, &format!("/webhooks/{id}"), text, next, true);
+                    found.push(Attention::of_agency(cause, format!("/webhooks/{id}"), text, next, true));
                 }
                 Some(("event", error)) => {
-                    let events = counted(events, "event", "events");
-                    let text = format!("{failed} of {events} failed in the last {RECENT} minutes with {error}.");
-                    self.add(cause, "/find", text, after_event_error(error), *failed >= FAILURES);
-                }
-                Some(("response", code)) => {
-                    responses.insert(code, *failed);
+                    let (text, next) = (events_failed(*failed, &self.hour, error), after_event_error(error));
+                    found.push(Attention::of_agency(cause, "/find", text, next, *failed >= FAILURES));
                 }
                 _ => {}
             }
         }
-        let count: i64 = responses.values().sum();
-        if count > 0 {
-            let status = if responses.contains_key("internal_error") { "500 or 503" } else { "503" };
-            let codes: Vec<String> = responses.iter().map(|(code, count)| format!("{code} ({count})")).collect();
-            let codes = codes.join(", ");
-            let requests = counted(count, "request", "requests");
-            let text = format!("{requests} got {status} in the last {RECENT} minutes: {codes}.");
+        let codes = failed_responses(failures);
+        if !codes.is_empty() {
+            let is_mailed = codes.values().sum::<i64>() >= FAILURES;
             let next = "Their senders must repeat them. If it goes on, tell the operator.";
-            self.add("responses", "/find", text, next, count >= FAILURES);
+            found.push(Attention::of_agency("responses", "/find", responses_failed(&codes), next, is_mailed));
         }
     }
 
     /// Requests that were refused, by key with the most frequent reason. Of a busy key not all refusals are recorded.
-    fn check_refusals(&mut self, refusals: &[RefusalCause]) {
+    fn check_refusals(&self, refusals: &[RefusalCause], found: &mut Vec<Attention>) {
         let recorded: i64 = refusals.iter().map(|one| one.requests).sum();
         let refused = recent(&self.hour, |minute| minute.refused).max(recorded);
-        let all = refused + recent(&self.hour, |minute| minute.accepted);
-        let (all, were) = (counted(all, "request", "requests"), if refused == 1 { "was" } else { "were" });
-        let share = format!("{refused} of {all} {were} refused in the last {RECENT} minutes.");
+        let share = requests_refused(refused, recent(&self.hour, |minute| minute.accepted));
         let next = "Tell the partner the reason, which the response does not say. \"Check the signature\" finds mistakes in it.";
         if refused > 0 && refusals.is_empty() {
-            self.add("refused", "/refusals", share.clone(), next, refused >= FAILURES);
+            found.push(Attention::of_agency("refused", "/refusals", share.clone(), next, refused >= FAILURES));
         }
         let at_least = if recorded < refused { "at least " } else { "" };
-        let mut keys: Vec<&str> = Vec::new();
-        for RefusalCause { key_prefix, reason, detail, .. } in refusals {
-            if keys.contains(&key_prefix.as_str()) {
-                continue;
-            }
-            keys.push(key_prefix);
+        let mut keys = BTreeSet::new();
+        for RefusalCause { key_prefix, reason, detail, .. } in
+            refusals.iter().filter(|one| keys.insert(&one.key_prefix))
+        {
             let of_key: i64 = refusals.iter().filter(|one| one.key_prefix == *key_prefix).map(|one| one.requests).sum();
             let detail = detail.as_ref().map_or_else(String::new, |detail| format!(" ({detail})"));
             let text = format!(
                 "Requests with the key {key_prefix} are refused: {at_least}{of_key}, mostly for the reason {reason}{detail}. With all keys, {share}"
             );
-            self.add(&format!("refused:{key_prefix}"), "/refusals", text, next, of_key >= FAILURES);
+            let cause = format!("{REFUSED_KEY}{key_prefix}");
+            found.push(Attention::of_agency(cause, "/refusals", text, next, of_key >= FAILURES));
         }
     }
 
     /// Keys, and old secrets that are still in use, that end soon.
-    fn check_ends(&mut self, now: DateTime<Utc>) {
+    fn check_ends(&self, now: DateTime<Utc>, found: &mut Vec<Attention>) {
         let parsed = |text: &Option<String>| text.as_ref()?.parse::<DateTime<Utc>>().ok();
-        let is_within = |at: Option<DateTime<Utc>>, most: TimeDelta| at.is_some_and(|at| at > now && at - now <= most);
-        let mut found = Vec::new();
+        let is_within =
+            |at: &Option<String>, most: TimeDelta| parsed(at).is_some_and(|at| at > now && at - now <= most);
         for Key { prefix, expires_at, secrets, .. } in &self.keys {
             let page = format!("/keys/{prefix}");
-            if let Some(at) = expires_at.as_ref().filter(|_| is_within(parsed(expires_at), KEY_ENDS)) {
+            if let Some(at) = expires_at.as_ref().filter(|_| is_within(expires_at, KEY_ENDS)) {
                 let text = format!("The key {prefix} expires at {at}.");
-                found.push((
-                    format!("expires:{prefix}"),
-                    page.clone(),
-                    text,
-                    "Create another key for its user before.",
-                ));
+                let next = "Create another key for its user before.";
+                found.push(Attention::of_agency(format!("expires:{prefix}"), &page, text, next, true));
             }
             for secret in secrets.iter().filter(|secret| !secret.current) {
                 let is_used = parsed(&secret.last_used_at).is_some_and(|at| now - at <= USED_LATELY);
-                if let Some(at) = secret
-                    .valid_until
-                    .as_ref()
-                    .filter(|_| is_used && is_within(parsed(&secret.valid_until), SECRET_ENDS))
-                {
+                let ends_soon = is_used && is_within(&secret.valid_until, SECRET_ENDS);
+                if let Some(at) = secret.valid_until.as_ref().filter(|_| ends_soon) {
                     let text = format!("The old secret of the key {prefix} ends at {at} and is still used.");
-                    found.push((
-                        format!("secret:{prefix}"),
-                        page.clone(),
-                        text,
-                        "Its user must change to the new secret before.",
-                    ));
+                    let next = "Its user must change to the new secret before.";
+                    found.push(Attention::of_agency(format!("secret:{prefix}"), &page, text, next, true));
                 }
             }
         }
-        for (cause, page, text, next) in found {
-            self.add(&cause, &page, text, next, true);
-        }
     }
+}
+
+/// Removes refused keys after the first ones, which are refused most. Mails need all of them, to tell what has recovered.
+pub fn shorten(found: &mut Vec<Attention>) {
+    let mut keys = 0;
+    found.retain(|one| {
+        let is_key = one.cause.starts_with(REFUSED_KEY);
+        keys += usize::from(is_key);
+        !is_key || keys <= KEYS_MAX
+    });
 }
 
 /// What to do about failed events, by their error.
@@ -282,7 +250,7 @@ mod tests {
             created_at: NOW.parse().unwrap(),
         };
         AgencyOverview {
-            attention: Vec::new(),
+            tenant: TenantId(Uuid::nil()),
             hour: vec![ActivityMinute { accepted: 5, applied: 9, failed: 1, ..ActivityMinute::default() }; 60],
             keys: vec![key()],
             subscriptions: vec![
@@ -311,8 +279,8 @@ mod tests {
     ) -> Vec<(String, bool)> {
         let mut overview = healthy();
         change(&mut overview);
-        overview.find_attention(failures, refusals, NOW.parse().unwrap());
-        overview.attention.into_iter().map(|one| (one.text, one.is_mailed)).collect()
+        let found = overview.lines(failures, refusals, NOW.parse().unwrap());
+        found.into_iter().map(|one| (one.text, one.is_mailed)).collect()
     }
 
     #[test]
@@ -367,11 +335,10 @@ mod tests {
         let told = found(|overview| overview.hour[55].refused = 1, &[], &[]);
         assert_eq!(told[0].0, "1 of 51 requests was refused in the last 10 minutes.");
         let many: Vec<_> = (0..=KEYS_MAX).map(|number| cause(&format!("ck_{number}"), "stale", 1)).collect();
-        let mut overview = healthy();
-        overview.find_attention(&[], &many, NOW.parse().unwrap());
-        assert_eq!(overview.attention.len(), KEYS_MAX + 1);
-        overview.shorten();
-        assert_eq!(overview.attention.len(), KEYS_MAX);
+        let mut lines = healthy().lines(&[], &many, NOW.parse().unwrap());
+        assert_eq!(lines.len(), KEYS_MAX + 1);
+        shorten(&mut lines);
+        assert_eq!(lines.len(), KEYS_MAX);
     }
 
     #[test]

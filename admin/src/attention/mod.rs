@@ -1,0 +1,157 @@
+//! What needs attention: of one agency, or of the whole installation. Each line says what is wrong and how much, where to look and what
+//! to do. One cause has one line, which disappears when it has recovered. The overviews, the mails and `connectctl doctor` show the
+//! same lines, and each sentence stands here once.
+//!
+//! It reads sums that the programs write for each minute, and bounded numbers of other rows, however many events and deliveries there
+//! are. It does not ask the broker.
+
+mod agency;
+mod installation;
+
+use crate::activity::{ActivityMinute, MINUTE, first_period};
+use crate::deliveries::first_id;
+use crate::store::attention::FailureCause;
+pub use crate::store::attention::{AttentionNews, MailRecipient, confirm_news, mail_recipients, postpone_news};
+use crate::{Result, store};
+pub use agency::{AgencyOverview, shorten};
+use common::clock;
+use common::db::column;
+use common::model::TenantId;
+pub use installation::ServerStates;
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+/// The latest minutes that are looked at for what fails.
+const RECENT: usize = 10;
+
+/// Something that needs attention.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attention {
+    /// A name that stays the same as long as it lasts, whatever its size.
+    pub cause: String,
+    /// What is wrong and how much, in sentences.
+    pub text: String,
+    /// What to do, in sentences.
+    pub next: String,
+    /// Where to look.
+    pub place: Place,
+    /// Whether an agency is told by mail: not of what it has done itself, nor of single failures.
+    pub is_mailed: bool,
+}
+
+/// Where more is told about something that needs attention.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A page of the agency, below its start page, such as `/webhooks`.
+    Page(String),
+    /// The section of the runbook with this heading.
+    Runbook(&'static str),
+}
+
+/// Whose attention is asked for.
+#[derive(Clone, Copy, Debug)]
+pub enum Scope<'a> {
+    /// That of an agency.
+    Agency(&'a AgencyOverview),
+    /// That of operators, with what the caller sees of the servers by itself.
+    Installation(&'a ServerStates),
+}
+
+/// What needs attention now.
+pub async fn find(client: &Client, scope: Scope<'_>) -> Result<Vec<Attention>> {
+    let now = clock::database_now();
+    let since = first_period(now, MINUTE, RECENT as i32);
+    match scope {
+        Scope::Agency(agency) => {
+            let failures = store::attention::failures(client, agency.tenant.0, since).await?;
+            let refusals = store::attention::refusals(client, agency.tenant, first_id(since)).await?;
+            Ok(agency.lines(&failures, &refusals, now))
+        }
+        Scope::Installation(servers) => {
+            let failures = store::attention::failures(client, Uuid::nil(), since).await?;
+            Ok(installation::Seen::load(client, failures, now).await?.lines(servers))
+        }
+    }
+}
+
+impl Attention {
+    fn of_agency(cause: impl Into<String>, page: impl Into<String>, text: String, next: &str, is_mailed: bool) -> Self {
+        Self { cause: cause.into(), text, next: next.to_owned(), place: Place::Page(page.into()), is_mailed }
+    }
+
+    /// A line for operators, with its section of the runbook.
+    pub(crate) fn of_installation(section: &'static str, text: String, next: impl Into<String>) -> Self {
+        Self { cause: section.to_owned(), text, next: next.into(), place: Place::Runbook(section), is_mailed: false }
+    }
+
+    /// The line for everybody while the database cannot be reached: nothing else is known then.
+    pub fn database_unreachable() -> Self {
+        let text = "The database cannot be reached, or does not respond in time. Requests of partners get 503 and must be repeated.";
+        let next = "If this does not end, operators start or repair Postgres; the programs reconnect by themselves.";
+        Self::of_installation("ConnectReplayStoreDown", text.to_owned(), next)
+    }
+
+    /// The next step where there are no links.
+    pub fn next_with_section(&self) -> String {
+        match self.place {
+            Place::Page(_) => self.next.clone(),
+            Place::Runbook(section) => format!("{} See the runbook, {section}", self.next),
+        }
+    }
+}
+
+/// Claims for the caller what an agency is to be told by mail now: what needs attention and was not told, and what was told and needs it
+/// no more; of each cause at most once an hour. The claims are in the database, so that one copy of the console sends each mail, and none
+/// repeats it after a restart. A claim that is not confirmed within a minute is anybody's again.
+pub async fn claim_news(client: &Client, tenant: TenantId, found: &[Attention]) -> Result<Vec<AttentionNews>> {
+    let causes = column(found, |one| one.cause.as_str());
+    let texts = column(found, |one| format!("{} {}", one.text, one.next));
+    let are_mailed = column(found, |one| one.is_mailed);
+    store::attention::claim(client, tenant, (&causes, &texts, &are_mailed)).await
+}
+
+/// A number with its words, for one thing or several.
+fn counted(number: impl Display, one: &str, several: &str) -> String {
+    let number = number.to_string();
+    let words = if number == "1" { one } else { several };
+    format!("{number} {words}")
+}
+
+/// The sum of a count in the latest minutes.
+fn recent(hour: &[ActivityMinute], count: fn(&ActivityMinute) -> i64) -> i64 {
+    hour[hour.len().saturating_sub(RECENT)..].iter().map(count).sum()
+}
+
+fn events_failed(failed: i64, hour: &[ActivityMinute], error: &str) -> String {
+    let all = counted(recent(hour, |minute| minute.applied + minute.failed), "event", "events");
+    format!("{failed} of {all} failed in the last {RECENT} minutes with {error}.")
+}
+
+/// The responses with a status from 500 on, by their code.
+fn failed_responses(failures: &[FailureCause]) -> BTreeMap<&str, i64> {
+    failures.iter().filter_map(|one| Some((one.cause.strip_prefix("response:")?, one.failed))).collect()
+}
+
+fn responses_failed(codes: &BTreeMap<&str, i64>) -> String {
+    let status = if codes.contains_key("internal_error") { "500 or 503" } else { "503" };
+    let requests = counted(codes.values().sum::<i64>(), "request", "requests");
+    let codes: Vec<String> = codes.iter().map(|(code, count)| format!("{code} ({count})")).collect();
+    format!("{requests} got {status} in the last {RECENT} minutes: {}.", codes.join(", "))
+}
+
+fn requests_refused(refused: i64, accepted: i64) -> String {
+    let (all, were) = (counted(refused + accepted, "request", "requests"), if refused == 1 { "was" } else { "were" });
+    format!("{refused} of {all} {were} refused in the last {RECENT} minutes.")
+}
+
+const AFTER_DEAD_LETTERS: &str = "Correct the receiver, then replay what was dead-lettered.";
+
+fn dead_lettered(deliveries: impl Display, has_more: bool) -> String {
+    counted(
+        format_args!("{deliveries}{}", if has_more { " or more" } else { "" }),
+        "delivery was dead-lettered: all its attempts failed.",
+        "deliveries were dead-lettered: all their attempts failed.",
+    )
+}
