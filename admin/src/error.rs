@@ -132,15 +132,10 @@ pub enum AdminError {
     TooManyReplayJobs(i64),
     /// A replay job makes no progress.
     #[error(
-        "replay job {id} has made no progress for {waited:?}; check that connect-dispatcher runs and is ready. The job \
-         continues once a dispatcher is ready; see connectctl replay show {id}"
+        "replay job {0} has made no progress for {1:?}; check that connect-dispatcher runs and is ready. The job \
+         continues once a dispatcher is ready; see connectctl replay show {0}"
     )]
-    ReplayStalled {
-        /// Id of the job.
-        id: Uuid,
-        /// How long the command has waited.
-        waited: Duration,
-    },
+    ReplayStalled(Uuid, Duration),
     /// The URL of a receiver is not allowed, or its host cannot be resolved (D27).
     #[error("{0}")]
     ReceiverRefused(String),
@@ -160,13 +155,8 @@ pub enum AdminError {
     #[error("refused request {0:?} does not exist")]
     RefusalNotFound(String),
     /// The delivery is in another state than dead or delivered.
-    #[error("delivery {id} cannot be replayed: it is {state}")]
-    DeliveryNotReplayable {
-        /// Id of the delivery.
-        id: Uuid,
-        /// The state, which the command does not replay.
-        state: DeliveryState,
-    },
+    #[error("delivery {0} cannot be replayed: it is {1}")]
+    DeliveryNotReplayable(Uuid, DeliveryState),
     /// The delivery's subscription was removed.
     #[error("delivery {0} cannot be replayed: its subscription was removed")]
     DeliveryWithoutSubscription(Uuid),
@@ -345,7 +335,7 @@ impl AdminError {
             | Self::ReplayJobNotRunning(_)
             | Self::TooManyReplayJobs(_)
             | Self::BoundReached { .. }
-            | Self::DeliveryNotReplayable { .. }
+            | Self::DeliveryNotReplayable(..)
             | Self::DeliveryWithoutSubscription(_)
             | Self::ActionRefused { .. }
             | Self::CrmQueueFull
@@ -356,7 +346,7 @@ impl AdminError {
             | Self::RequeueStopped { .. }
             | Self::TestNotAttempted { .. }
             | Self::TestDelayed { .. }
-            | Self::ReplayStalled { .. }
+            | Self::ReplayStalled(..)
             | Self::ErasureUnfinished { .. }
             | Self::NoConnection(_)
             | Self::Broker(_) => ErrorKind::Unavailable,

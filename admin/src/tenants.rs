@@ -3,7 +3,7 @@
 
 use crate::audit::{Actor, AuditAction, record};
 use crate::input::{CompanyDomain, MemberEmail, Name};
-pub use crate::store::tenants::{Member, NewTenant, Tenant, TenantChanges};
+pub use crate::store::tenants::{Member, NewTenant, Tenant, TenantChanges, find};
 pub use crate::store::usage::{Pressure, Usage};
 use crate::{AdminError, Result, store, transact};
 use chrono::{Datelike as _, Months, NaiveDate};
@@ -11,7 +11,7 @@ use common::clock;
 use common::model::{ClientId, TenantId};
 use common::settings::Bound;
 use serde::Serialize;
-use tokio_postgres::{Client, GenericClient};
+use tokio_postgres::Client;
 use uuid::Uuid;
 
 /// A tenant that was created.
@@ -56,12 +56,6 @@ pub async fn list(client: &Client) -> Result<Vec<Tenant>> {
 /// The tenant with this slug and its settings.
 pub async fn settings(client: &Client, slug: &str) -> Result<Tenant> {
     let found = store::tenants::settings(client, slug).await?;
-    found.ok_or_else(|| AdminError::TenantNotFound(slug.to_owned()))
-}
-
-/// The id of the tenant with this slug.
-pub async fn find(on: &impl GenericClient, slug: &str) -> Result<TenantId> {
-    let found = store::tenants::find(on, slug).await?;
     found.ok_or_else(|| AdminError::TenantNotFound(slug.to_owned()))
 }
 

@@ -1,7 +1,7 @@
 //! Exports of audit records, as CSV or as lines of JSON, the newest first.
 
 use super::{Actor, AuditAction, AuditFilter, AuditRecord, list, record_before};
-use crate::{AdminError, Result, tenants};
+use crate::{AdminError, Result, store};
 use common::clock;
 use common::model::text;
 use tokio_postgres::Client;
@@ -41,7 +41,7 @@ impl AuditExport {
         client: &mut Client, actor: &Actor, filter: AuditFilter, format: ExportFormat, most: u32,
     ) -> Result<Self> {
         let tenant = match &filter.tenant {
-            Some(slug) => Some(tenants::find(client, slug).await?),
+            Some(slug) => Some(store::tenants::find(client, slug).await?),
             None => None,
         };
         let target = filter.tenant.as_deref().unwrap_or(ALL_TENANTS);

@@ -8,7 +8,7 @@ mod actor;
 mod export;
 
 pub use crate::store::audit_records::{AuditFilter, AuditRecord};
-use crate::{Newest, Result, Steps, store, tenants, transact};
+use crate::{Newest, Result, Steps, store, transact};
 pub use action::AuditAction;
 pub use actor::{Actor, Interface};
 use chrono::{DateTime, Utc};
@@ -29,7 +29,7 @@ impl AuditFilter {
 /// The newest `limit` records that the filter selects, newest last.
 pub async fn list(client: &Client, filter: &AuditFilter, limit: u32) -> Result<Newest<AuditRecord>> {
     let tenant = match &filter.tenant {
-        Some(slug) => Some(tenants::find(client, slug).await?),
+        Some(slug) => Some(store::tenants::find(client, slug).await?),
         None => None,
     };
     store::audit_records::newest(client, tenant, filter, limit).await

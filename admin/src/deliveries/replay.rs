@@ -30,7 +30,7 @@ pub async fn replay_one(client: &mut Client, actor: &Actor, id: &str) -> Result<
     Err(if REPLAYABLE.contains(&state) {
         AdminError::DeliveryWithoutSubscription(parsed)
     } else {
-        AdminError::DeliveryNotReplayable { id: parsed, state }
+        AdminError::DeliveryNotReplayable(parsed, state)
     })
 }
 

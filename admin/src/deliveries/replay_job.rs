@@ -153,7 +153,7 @@ pub async fn wait_for_replay(client: &Client, job: &ReplayJob, observer: &mut im
         if progress != seen {
             (seen, since) = (progress, Instant::now());
         } else if since.elapsed() >= STALLED_AFTER {
-            return Err(AdminError::ReplayStalled { id: now.id, waited: STALLED_AFTER });
+            return Err(AdminError::ReplayStalled(now.id, STALLED_AFTER));
         }
         sleep(POLL_INTERVAL).await;
     }

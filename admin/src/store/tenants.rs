@@ -1,8 +1,8 @@
 //! Tenants and their members.
 
 use super::{all, execute, one, read_row};
-use crate::Result;
 use crate::input::{AttentionEmail, EnquiryPrefix, MemberEmail, MonthlyQuota, Name, TenantSlug};
+use crate::{AdminError, Result};
 use chrono::{DateTime, Utc};
 use common::clock;
 use common::model::TenantId;
@@ -154,8 +154,10 @@ pub(crate) async fn settings(client: &Client, slug: &str) -> Result<Option<Tenan
     one(client, SETTINGS, &[&slug], tenant).await
 }
 
-pub(crate) async fn find(on: &impl GenericClient, slug: &str) -> Result<Option<TenantId>> {
-    one(on, FIND, &[&slug], |row| Ok(TenantId(row.try_get("tenant_id")?))).await
+/// The id of the tenant with this slug.
+pub async fn find(on: &impl GenericClient, slug: &str) -> Result<TenantId> {
+    let found = one(on, FIND, &[&slug], |row| Ok(TenantId(row.try_get("tenant_id")?))).await?;
+    found.ok_or_else(|| AdminError::TenantNotFound(slug.to_owned()))
 }
 
 fn tenant(row: &Row) -> Result<Tenant> {
