@@ -3,8 +3,7 @@
 use crate::audit::{Actor, AuditAction, record};
 use crate::input::{KeyScopes, Rotation};
 use crate::store::api_keys::KeyRow;
-pub use crate::store::api_keys::{Key, NewKey, RequestCounts};
-pub use crate::store::secret_uses::SecretUse;
+pub use crate::store::api_keys::{Key, NewKey, RequestCounts, SecretUse};
 use crate::{AdminError, Newest, Result, secrets, store, tenants, transact};
 use common::clock;
 use common::model::TenantId;

@@ -1,24 +1,26 @@
 //! The receivers of a tenant's webhooks.
 
-mod test_event;
-
 use crate::activity::{ActivityMinute, HOUR, first_period};
 use crate::audit::{Actor, AuditAction, record};
-use crate::deliveries::first_id;
+use crate::deliveries::{self, Delivery, first_id};
 use crate::input::{EventTypes, Rotation};
 pub use crate::receiver_url::{CheckedReceiver, check_receiver};
-pub use crate::store::receiver_health::ReceiverHealth;
+use crate::store::outbox::{self, TestEventRow};
 use crate::store::subscriptions::SubscriptionRow;
-pub use crate::store::subscriptions::{Subscription, SubscriptionState};
+pub use crate::store::subscriptions::{ReceiverHealth, Subscription, SubscriptionState};
 use crate::{AdminError, Newest, Result, secrets, store, tenants, transact};
 use chrono::{DateTime, TimeDelta, Utc};
 use common::clock;
-use common::model::TenantId;
+use common::event::TEST_EVENT_TYPE;
+use common::message::delivery_id;
+use common::model::{DeliveryState, TenantId};
 use common::sealed::{MasterKeys, Secret, subscription_binding, subscription_url_binding};
 use common::settings::Bound;
 use serde::Serialize;
+use serde_json::json;
 use std::collections::HashMap;
-pub use test_event::{TestEvent, send_test, wait_for_test};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
 use tokio_postgres::{Client, GenericClient, Transaction};
 use uuid::Uuid;
 
@@ -248,17 +250,110 @@ pub async fn health(
     client: &Client, tenant: TenantId, subscriptions: &[Uuid],
 ) -> Result<HashMap<Uuid, ReceiverHealth>> {
     let since = clock::database_now() - WINDOW;
-    store::receiver_health::load(client, tenant, subscriptions, (first_id(since), since), HEALTH_DELIVERIES).await
+    store::subscriptions::health(client, tenant, subscriptions, (first_id(since), since), HEALTH_DELIVERIES).await
 }
 
 /// The attempts on a subscription's newest deliveries in each of the last 24 hours, the current one last.
 pub async fn last_day(client: &Client, tenant: TenantId, subscription: Uuid) -> Result<Vec<ActivityMinute>> {
     let first = first_period(clock::database_now(), HOUR, 24);
     let times = (first_id(first - WINDOW), first);
-    let counted = store::receiver_health::hours(client, tenant, subscription, times, HEALTH_DELIVERIES).await?;
+    let counted = store::subscriptions::hours(client, tenant, subscription, times, HEALTH_DELIVERIES).await?;
     let hour = |at: DateTime<Utc>| {
         let (delivered, attempts) = counted.get(&(at.timestamp() / 3_600)).copied().unwrap_or_default();
         ActivityMinute { at, delivered, undelivered: attempts - delivered, ..ActivityMinute::default() }
     };
     Ok((0..24).map(|number| hour(first + HOUR * number)).collect())
+}
+
+/// The `origin` of test events, which no key and no action of the CRM has.
+const ORIGIN: &str = "connect-test";
+/// How often the result of the first attempt is looked for.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// A test event that waits for the fan-out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TestEvent {
+    /// `eventId` of the envelope.
+    pub event: Uuid,
+    /// The only delivery of the event.
+    pub delivery: Uuid,
+}
+
+/// Writes a test event, which takes the path of every other event, with the new id `event` for one subscription to the outbox. Its receiver gets it whatever the event types of the subscription are;
+/// other subscriptions of the tenant do not.
+pub async fn send_test(client: &mut Client, actor: &Actor, id: &str, event: Uuid) -> Result<TestEvent> {
+    let subscription = parse_id(id)?;
+    let send = async |tx: &Transaction<'_>| {
+        let Some((tenant, slug, is_paused)) = store::subscriptions::slug(tx, subscription).await? else {
+            return Err(refusal(tx, id).await);
+        };
+        if is_paused {
+            return Err(AdminError::SubscriptionPaused(id.to_owned()));
+        }
+        let envelope = envelope(event, subscription, &slug);
+        let row = TestEventRow { tenant, event, subscription, origin: ORIGIN, envelope: &envelope };
+        outbox::insert_test(tx, &row).await?;
+        record(tx, actor, AuditAction::TestSubscription, &subscription.to_string(), Some(tenant)).await
+    };
+    transact(client, send).await?;
+    Ok(TestEvent { event, delivery: delivery_id(event, subscription) })
+}
+
+/// The body of the webhook (specification: Event envelope). It names no lead and nobody's contact data.
+fn envelope(event: Uuid, subscription: Uuid, slug: &str) -> String {
+    let envelope = json!({
+        "specVersion": "1.0",
+        "eventId": event,
+        "eventType": TEST_EVENT_TYPE,
+        "occurredAt": clock::to_text(clock::database_now()),
+        "tenant": slug,
+        "origin": ORIGIN,
+        "actor": {"type": "contact", "externalId": "connect-test", "name": "Test event"},
+        "payload": {"test": true, "subscriptionId": subscription},
+    });
+    envelope.to_string()
+}
+
+/// Waits until the first attempt of a test event has ended, with a success or not, and returns the delivery. Fails after `within`;
+/// the event is sent all the same as soon as a dispatcher runs.
+pub async fn wait_for_test(client: &Client, test: TestEvent, within: Duration) -> Result<Delivery> {
+    let (deadline, id) = (Instant::now() + within, test.delivery.to_string());
+    loop {
+        let found = match deliveries::find(client, &id, true).await {
+            // The attempts are read after the state, which may be older.
+            Ok(delivery) if !delivery.attempts.is_empty() && delivery.state != DeliveryState::Pending => {
+                return Ok(delivery);
+            }
+            Ok(delivery) => Some(delivery),
+            // The event is not fanned out yet.
+            Err(AdminError::DeliveryNotFound(_)) => None,
+            Err(error) => return Err(error),
+        };
+        if Instant::now() >= deadline {
+            let (delivery, waited) = (test.delivery, within);
+            return Err(match found {
+                None => AdminError::TestNotAttempted { delivery, waited },
+                Some(found) => AdminError::TestDelayed { delivery, state: found.state, waited },
+            });
+        }
+        sleep(POLL_INTERVAL).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::event::OutboundType;
+
+    #[test]
+    fn a_test_event_has_an_envelope_of_a_type_that_no_other_event_has() {
+        assert_eq!(OutboundType::parse(TEST_EVENT_TYPE), None);
+        let body: serde_json::Value = serde_json::from_str(&envelope(Uuid::nil(), Uuid::max(), "acme")).unwrap();
+        assert_eq!(body["eventType"], "webhook.test");
+        assert_eq!(body["payload"], json!({"test": true, "subscriptionId": Uuid::max()}));
+        for field in ["specVersion", "eventId", "occurredAt", "tenant", "origin"] {
+            assert!(body[field].is_string(), "{field}: {body}");
+        }
+        assert_eq!(body["actor"]["type"], "contact");
+    }
 }

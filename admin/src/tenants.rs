@@ -3,8 +3,7 @@
 
 use crate::audit::{Actor, AuditAction, record};
 use crate::input::{CompanyDomain, MemberEmail, Name};
-pub use crate::store::tenants::{Member, NewTenant, Tenant, TenantChanges, find};
-pub use crate::store::usage::{Pressure, Usage};
+pub use crate::store::tenants::{Member, NewTenant, Pressure, Tenant, TenantChanges, Usage, find};
 use crate::{AdminError, Result, store, transact};
 use chrono::{Datelike as _, Months, NaiveDate};
 use common::clock;
@@ -126,7 +125,7 @@ pub async fn usage_of_last_months(client: &Client, tenant: TenantId, months: u32
     let all: Vec<NaiveDate> =
         (0..months).rev().filter_map(|ago| current.checked_sub_months(Months::new(ago))).collect();
     let first = all.first().copied().unwrap_or(current);
-    let counted = store::usage::since(client, tenant, first).await?;
+    let counted = store::tenants::usage_since(client, tenant, first).await?;
     let writes =
         |month: &NaiveDate| counted.iter().find(|(counted, _)| counted == month).map_or(0, |(_, writes)| *writes);
     Ok(all.iter().map(|month| (month.format("%Y-%m").to_string(), writes(month))).collect())
@@ -136,11 +135,11 @@ pub async fn usage_of_last_months(client: &Client, tenant: TenantId, months: u32
 pub async fn usage_of_this_month(client: &Client, tenant: &str) -> Result<Usage> {
     let today = clock::database_now().date_naive();
     let month = today.with_day(1).unwrap_or(today);
-    let usage = store::usage::of_month(client, tenant, month).await?;
+    let usage = store::tenants::usage_of_month(client, tenant, month).await?;
     usage.ok_or_else(|| AdminError::TenantNotFound(tenant.to_owned()))
 }
 
 /// The tenants of the last ten minutes, the one with the most refusals last.
 pub async fn pressures(client: &Client) -> Result<Vec<Pressure>> {
-    store::usage::pressures(client).await
+    store::tenants::pressures(client).await
 }

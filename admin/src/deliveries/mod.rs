@@ -1,21 +1,97 @@
 //! Webhook deliveries with their attempts, and their replay (D26).
+//!
+//! Pages are newest first. A page begins where the one before it ended, so that none is skipped or shown twice while new ones
+//! arrive, and nothing is counted.
 
-mod page;
 mod replay;
-mod replay_job;
 
+use crate::store::deliveries::Selected;
 pub use crate::store::deliveries::{Attempt, Delivery, SubscriptionBacklog};
 use crate::{AdminError, Newest, Result, store, tenants};
+use chrono::{DateTime, Utc};
+use common::clock;
+use common::event::OutboundType;
 use common::model::{DeliveryState, TenantId};
-pub(crate) use page::first_id;
-pub use page::{DeliveryPage, DeliveryQuery, page};
-pub use replay::{replay_one, send_now};
-pub use replay_job::{
+pub use replay::{
     MatchingCount, REPLAY_RATE, REPLAY_RATES, ReplayJob, ReplayJobState, count_replay, create_replay, find_replay,
-    list_replays, stop_replay, wait_for_replay,
+    list_replays, replay_one, send_now, stop_replay, wait_for_replay,
 };
+use std::fmt;
+use std::ops::Range;
 use tokio_postgres::Client;
 use uuid::Uuid;
+
+/// Which deliveries are shown. Each restriction is optional.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeliveryQuery {
+    /// Only deliveries in this state.
+    pub state: Option<DeliveryState>,
+    /// Only deliveries of events of this type.
+    pub event_type: Option<OutboundType>,
+    /// Only deliveries to this subscription.
+    pub subscription: Option<Uuid>,
+    /// Only deliveries of events that occurred at or after this time.
+    pub from: Option<DateTime<Utc>>,
+    /// Only deliveries of events that occurred before this time.
+    pub to: Option<DateTime<Utc>>,
+    /// Only deliveries after this one in the list: the `next` of the page before.
+    pub before: Option<Uuid>,
+}
+
+/// A page of deliveries.
+#[derive(Debug)]
+pub struct DeliveryPage {
+    /// Newest first.
+    pub items: Vec<Delivery>,
+    /// Where the next page begins; `None` after the last one. Pages before the last one may have few items, or none, if few
+    /// of the tenant's deliveries match the query.
+    pub next: Option<Uuid>,
+}
+
+impl DeliveryQuery {
+    /// The ids of the deliveries. An id is a UUIDv7 of the event's time.
+    fn ids(&self) -> Range<Uuid> {
+        let start = self.from.map_or(Uuid::nil(), first_id);
+        let end = [self.to.map(first_id), self.before].into_iter().flatten().min();
+        start..end.unwrap_or(Uuid::max())
+    }
+}
+
+/// As in an audit record: `deliveries state=dead type=lead.assigned`.
+impl fmt::Display for DeliveryQuery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let restrictions = [
+            ("state", self.state.map(|state| state.to_string())),
+            ("type", self.event_type.map(|known| known.to_string())),
+            ("subscription", self.subscription.map(|id| id.to_string())),
+            ("from", self.from.map(clock::to_text)),
+            ("to", self.to.map(clock::to_text)),
+        ];
+        f.write_str("deliveries")?;
+        for (name, value) in restrictions {
+            if let Some(value) = value {
+                write!(f, " {name}={value}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The smallest id of an event at a time.
+pub(crate) fn first_id(at: DateTime<Utc>) -> Uuid {
+    let milliseconds = u64::try_from(at.timestamp_millis()).unwrap_or_default().min((1 << 48) - 1);
+    Uuid::from_u128(u128::from(milliseconds) << 80)
+}
+
+/// A page of a tenant's deliveries with their attempts.
+pub async fn page(client: &Client, tenant: TenantId, query: &DeliveryQuery, limit: u32) -> Result<DeliveryPage> {
+    let event_type = query.event_type.map(OutboundType::as_str);
+    let DeliveryQuery { state, subscription, .. } = *query;
+    let selected = Selected { ids: query.ids(), subscription, state, event_type };
+    let (mut items, next) = store::deliveries::page(client, tenant, &selected, limit).await?;
+    store::deliveries::load_attempts(client, tenant, &mut items, false).await?;
+    Ok(DeliveryPage { items, next })
+}
 
 /// The newest deliveries of a tenant, those of the newest events last: only those in a state, and to a subscription.
 pub async fn list(
@@ -73,4 +149,20 @@ async fn subscription(client: &Client, tenant: TenantId, id: &str) -> Result<Uui
         return Ok(parsed);
     }
     Err(AdminError::SubscriptionNotInTenant(id.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_ranges_of_ids() {
+        let at = |milliseconds| DateTime::from_timestamp_millis(milliseconds).unwrap();
+        let query = DeliveryQuery { from: Some(at(1)), to: Some(at(2)), ..DeliveryQuery::default() };
+        assert_eq!(query.ids(), Uuid::from_u128(1 << 80)..Uuid::from_u128(2 << 80));
+        let before = Uuid::from_u128((1 << 80) + 7);
+        assert_eq!(DeliveryQuery { before: Some(before), ..query }.ids().end, before);
+        assert_eq!(DeliveryQuery::default().ids(), Uuid::nil()..Uuid::max());
+        assert_eq!(first_id(at(-1)), Uuid::nil());
+    }
 }

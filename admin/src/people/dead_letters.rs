@@ -1,7 +1,7 @@
 //! Messages of dead-letter queues, and advisor actions that wait, that name a person, for their export and erasure (D32).
 
 use super::{IdentityHashes, StoredDeadLetter};
-use crate::store::advisor_actions;
+use crate::store::people;
 use crate::{Observer, ProgressStep, Result};
 use chrono::{DateTime, Utc};
 use common::broker::{DeadLetter, DeadLetterAction, OperatorConnection, OperatorConnectionError, Queue, Window};
@@ -140,7 +140,7 @@ pub(super) async fn waiting_actions(
 ) -> Result<(Vec<i64>, Vec<Vec<u8>>)> {
     let (mut found, mut after) = (Vec::new(), 0);
     loop {
-        let page = advisor_actions::page(on, matcher.tenant, after).await?;
+        let page = people::advisor_actions(on, matcher.tenant, after).await?;
         let Some((last, _)) = page.last() else { return Ok(found.into_iter().unzip()) };
         after = *last;
         let matching = page.into_iter().filter(|(_, action)| matcher.matches(action.meta.as_deref(), &action.body));

@@ -11,8 +11,8 @@ use super::dead_letters::{self, MessageMatcher};
 use super::{Person, PersonParameters, parse};
 use crate::audit::{Actor, AuditAction, record, record_before};
 use crate::store::erasures::{self, StoredErasure};
+use crate::store::people;
 use crate::store::person_tables::{self, PersonTable};
-use crate::store::{advisor_actions, people};
 use crate::{AdminError, Observer, secrets, transact};
 use chrono::{DateTime, TimeDelta, Utc};
 use common::broker::{OperatorConnection, OperatorConnectionError};
@@ -78,7 +78,7 @@ pub async fn erase(
     let remove = async |tx: &Transaction<'_>| {
         let before = begin_step(tx, tenant, id).await?;
         let (numbers, _) = dead_letters::waiting_actions(tx, &matcher).await?;
-        let removed = Removed::from([(ADVISOR_ACTIONS, advisor_actions::erase(tx, tenant, &numbers).await?)]);
+        let removed = Removed::from([(ADVISOR_ACTIONS, people::erase_advisor_actions(tx, tenant, &numbers).await?)]);
         count(tx, (tenant, id), &before, &removed, &[]).await
     };
     transact(client, remove).await?;

@@ -3,14 +3,13 @@
 //!
 //! These serve one operation on several tables: `activity` and `attention` (the overviews), `found` (finding an event or record by an id), `people` and
 //! `person_tables` (exporting and erasing a person), `erasures` (the receipt, its key and hashes), `sealed_values` (rewrapping),
-//! `receiver_health` (attempts of a subscription). The table `deliveries` has two modules: `deliveries` lists and shows,
+//! The table `deliveries` has two modules: `deliveries` lists and shows,
 //! `delivery_changes` replays and drops; `replay_jobs` counts those of a job.
 //!
 //! A statement finds its rows by an index, whatever the planner knows of the tables, except those that list or count the
 //! rows of all tenants.
 
 pub(crate) mod activity;
-pub(crate) mod advisor_actions;
 pub(crate) mod api_keys;
 pub(crate) mod attention;
 pub(crate) mod audit_records;
@@ -22,17 +21,14 @@ pub(crate) mod found;
 pub(crate) mod outbox;
 pub(crate) mod people;
 pub(crate) mod person_tables;
-pub(crate) mod receiver_health;
 pub(crate) mod records;
 pub(crate) mod refused_requests;
 pub(crate) mod replay_jobs;
 pub(crate) mod roles;
 pub(crate) mod sealed_values;
-pub(crate) mod secret_uses;
 pub(crate) mod streams;
 pub(crate) mod subscriptions;
 pub(crate) mod tenants;
-pub(crate) mod usage;
 
 use crate::{AdminError, Result};
 use common::db::Sql;
@@ -44,7 +40,6 @@ use tokio_postgres::{GenericClient, Row};
 /// has a list that nobody uses, which the compiler reports.
 pub const STATEMENTS: &[&[Sql]] = &[
     activity::STATEMENTS,
-    advisor_actions::STATEMENTS,
     api_keys::STATEMENTS,
     attention::STATEMENTS,
     audit_records::STATEMENTS,
@@ -57,7 +52,6 @@ pub const STATEMENTS: &[&[Sql]] = &[
     people::STATEMENTS,
     person_tables::STATEMENTS,
     refused_requests::STATEMENTS,
-    receiver_health::STATEMENTS,
     records::STATEMENTS,
     replay_jobs::STATEMENTS,
     roles::STATEMENTS,
@@ -65,12 +59,10 @@ pub const STATEMENTS: &[&[Sql]] = &[
     streams::STATEMENTS,
     subscriptions::STATEMENTS,
     tenants::STATEMENTS,
-    usage::STATEMENTS,
 ];
 
 /// The statements that export and erase people, which only `connectctl` runs.
-pub const PERSONAL_DATA_STATEMENTS: &[&[Sql]] =
-    &[advisor_actions::STATEMENTS, erasures::STATEMENTS, people::STATEMENTS, person_tables::STATEMENTS];
+pub const PERSONAL_DATA_STATEMENTS: &[&[Sql]] = &[erasures::STATEMENTS, people::STATEMENTS, person_tables::STATEMENTS];
 
 /// The newest items of a list, newest last.
 #[derive(Debug)]

@@ -1,9 +1,10 @@
 //! A client as a person: what an export or an erasure reads of them, the keys of the rows that are about them, and what an erasure
-//! changes in `deliveries` and `replay_entries`.
+//! changes in `deliveries`, `replay_entries` and `advisor_actions`.
 
 use super::{Parameters, all, execute, one, read_row};
 use crate::{AdminError, Result};
 use chrono::{DateTime, Utc};
+use common::broker::Message;
 use common::db::Sql;
 use common::erasure::PersonIdentity;
 use common::model::{ClientId, TenantId};
@@ -148,6 +149,12 @@ common::statements! {
     const FORGET_IDEMPOTENCY_KEYS = "-- people.forget_idempotency_keys
     UPDATE replay_entries SET idempotency_key = NULL
     WHERE tenant_id = $1 AND key_prefix = ANY($2) AND idempotency_key = ANY($3)";
+
+    const ADVISOR_ACTIONS = "-- advisor_actions.page
+    SELECT number, properties, body FROM advisor_actions WHERE tenant_id = $1 AND number > $2 ORDER BY number LIMIT 1000";
+
+    const ERASE_ADVISOR_ACTIONS = "-- advisor_actions.erase
+    DELETE FROM advisor_actions WHERE tenant_id = $1 AND number = ANY($2)";
 }
 
 pub(crate) struct FoundPerson {
@@ -275,6 +282,19 @@ pub(crate) async fn drop_deliveries(tx: &Transaction<'_>, person: &Person) -> Re
 pub(crate) async fn forget_idempotency_keys(tx: &Transaction<'_>, person: &Person) -> Result<u64> {
     let (prefixes, keys) = person.idempotency_key_columns();
     execute(tx, FORGET_IDEMPOTENCY_KEYS, &[&person.tenant.0, &prefixes, &keys]).await
+}
+
+/// Some of the advisor actions of a tenant that wait to be applied, after that number, each with its number.
+pub(crate) async fn advisor_actions(
+    on: &impl GenericClient, tenant: TenantId, after: i64,
+) -> Result<Vec<(i64, Message)>> {
+    let read = |row: &Row| Ok((row.try_get(0)?, Message::from_stored(row.try_get(1)?, row.try_get(2)?)));
+    all(on, ADVISOR_ACTIONS, &[&tenant.0, &after], read).await
+}
+
+/// Deletes advisor actions, and returns their number.
+pub(crate) async fn erase_advisor_actions(tx: &Transaction<'_>, tenant: TenantId, numbers: &[i64]) -> Result<u64> {
+    execute(tx, ERASE_ADVISOR_ACTIONS, &[&tenant.0, &numbers]).await
 }
 
 async fn ids(on: &impl GenericClient, statement: Sql, parameters: Parameters<'_>) -> Result<Vec<Uuid>> {
