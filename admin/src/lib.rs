@@ -32,8 +32,7 @@ mod receiver_url;
 pub mod refusals;
 pub mod retention;
 pub mod roles;
-pub mod sealed_values;
-mod secrets;
+pub mod secrets;
 pub mod signature_check;
 pub mod store;
 pub mod subscriptions;
@@ -42,7 +41,6 @@ pub mod views;
 
 pub use error::{AdminError, ErrorKind, Result, describe};
 pub use observer::{Observer, ProgressStep, SilentObserver};
-pub use secrets::verify_master_keys;
 pub use store::Newest;
 
 use common::db;

@@ -1,23 +1,19 @@
 //! Sign-in to the settings area: links that work once, people of an identity provider, and the sessions that both begin. Only
 //! hashes of tokens are stored. Forms act once.
 
-mod forms;
-mod groups;
 mod links;
-mod pending;
 mod sessions;
+mod verified;
 
 use crate::audit::Actor;
 use crate::identity::TokenHash;
 pub use crate::identity::{FormResult, Role, SentForm, Session, SignInMethod, SignedInIdentity};
-pub use forms::new_form_id;
-pub use groups::{GroupRoles, SignIn, VerifiedPerson, sign_in_person};
 pub use links::{
     LINK_LIFETIME, LoginLink, NewLink, NewPartnerLink, PARTNER_LINK_LIFETIME, Revoked, create_link,
     create_partner_link, is_link_valid, link_session, revoke_partners, use_link,
 };
-pub use pending::{PENDING_LIFETIME, PendingSignIn};
-pub use sessions::{EndedSessions, end_session, end_sessions_by_name, find_session, sign_out_everywhere};
+pub use sessions::{EndedSessions, end_session, end_sessions_by_name, find_session, new_form_id, sign_out_everywhere};
+pub use verified::{GroupRoles, PENDING_LIFETIME, PendingSignIn, SignIn, VerifiedPerson, sign_in_person};
 
 impl SignedInIdentity {
     /// The person as audit records name them. A partner is marked as one: who invites them chooses their name.

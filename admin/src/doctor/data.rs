@@ -2,7 +2,7 @@
 
 use super::Finding;
 use crate::attention::{self, Attention, Scope, ServerStates};
-use crate::{AdminError, Result, sealed_values};
+use crate::{AdminError, Result, secrets};
 use chrono::TimeDelta;
 use common::clock;
 use common::db::{MasterKeyState, missing_migrations, read_master_key_state};
@@ -65,7 +65,7 @@ pub(super) async fn secrets(client: &Client, keys: &MasterKeys) -> Result<Vec<Fi
             "Set CONNECT_MASTER_KEY, or during a rotation CONNECT_MASTER_KEY_PREVIOUS, to the key that was used before",
         ));
     }
-    for counted in sealed_values::count(client, keys).await? {
+    for counted in secrets::count(client, keys).await? {
         let (id, values) = (&counted.key_id, counted.values);
         findings.extend(match counted.key {
             MasterKeyRole::Current => None,

@@ -8,7 +8,6 @@ mod data;
 mod postgres;
 mod queues;
 mod roles;
-mod storage;
 mod tls;
 
 use crate::attention::Attention;
@@ -32,7 +31,7 @@ const STATEMENT_TIMEOUT: u32 = 10_000;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// All statements, by module, for the tests that prepare each one. They read the catalogs of Postgres.
-pub const STATEMENTS: &[&[Sql]] = &[data::STATEMENTS, postgres::STATEMENTS, roles::STATEMENTS, storage::STATEMENTS];
+pub const STATEMENTS: &[&[Sql]] = &[data::STATEMENTS, postgres::STATEMENTS, roles::STATEMENTS];
 
 /// What is checked. A setting that cannot be read is a finding, with its error.
 #[derive(Clone, Debug)]
@@ -87,9 +86,9 @@ async fn check_database(installation: &Installation, client: &Client, report: &m
     }
     report.check("postgres.connections", within(postgres::connections(client)).await);
     report.check("postgres.transactions", within(postgres::transactions(client, installation.transaction_age)).await);
-    report.check("postgres.replication_slots", within(storage::replication_slots(client)).await);
-    report.check("postgres.vacuum", within(storage::vacuum(client)).await);
-    report.check("postgres.statistics", within(storage::statistics(client)).await);
+    report.check("postgres.replication_slots", within(postgres::replication_slots(client)).await);
+    report.check("postgres.vacuum", within(postgres::vacuum(client)).await);
+    report.check("postgres.statistics", within(postgres::statistics(client)).await);
     report.check("schema.version", within(data::version(client)).await);
     report.check("schema.indexes", within(data::indexes(client)).await);
     report.check("roles", within(roles::check(client, &installation.role_prefix)).await);

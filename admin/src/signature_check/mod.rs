@@ -4,7 +4,6 @@
 //! have any request signed. It only tells whether the MAC that was entered is that of the expected text, or of one of a fixed
 //! list of other texts and secrets that mistakes lead to. To learn anything, one must have made a MAC with the secret before.
 
-mod body;
 mod mistakes;
 mod steps;
 

@@ -1,6 +1,6 @@
 //! The steps of a check, in the order of those of ingest (D1).
 
-use super::{CheckedKey, CheckedRequest, EnteredSignature, body, mistakes};
+use super::{CheckedKey, CheckedRequest, EnteredSignature, mistakes};
 use crate::refusals::RefusedRequest;
 use chrono::{DateTime, Utc};
 use common::sealed::Secret;
@@ -50,7 +50,7 @@ pub(super) fn report(
     key: Option<&CheckedKey>, request: &CheckedRequest, refused: Option<&RefusedRequest>, at: DateTime<Utc>,
 ) -> SignatureReport {
     let signature = request.signature();
-    let entered = body::as_entered(&request.body);
+    let entered = mistakes::as_entered(&request.body);
     let (body_step, received) = body_step(&entered, refused);
     let body = received.as_deref().unwrap_or(&entered);
     let steps = vec![
@@ -148,7 +148,7 @@ fn body_step(entered: &str, refused: Option<&RefusedRequest>) -> (CheckStep, Opt
     if is_received(entered) {
         return (step(NAME, Verdict::Passed, "This is exactly the body that was received."), None);
     }
-    let found = body::other_forms(entered).into_iter().find(|form| is_received(&form.text));
+    let found = mistakes::other_forms(entered).into_iter().find(|form| is_received(&form.text));
     match found {
         Some(form) => {
             let text = format!(

@@ -1,10 +1,10 @@
 //! SQL of the operators' commands, and the rows that it reads. Each statement is named in its first line. Nothing here knows the
 //! operations.
 //!
-//! These serve one operation on several tables: `activity` and `attention` (the overviews), `found` (finding an event or record by an id), `people` and
-//! `person_tables` (exporting and erasing a person), `erasures` (the receipt, its key and hashes), `sealed_values` (rewrapping),
-//! The table `deliveries` has two modules: `deliveries` lists and shows,
-//! `delivery_changes` replays and drops; `replay_jobs` counts those of a job.
+//! These serve one operation on several tables: `activity` and `attention` (the overviews), `found` (finding an event or record by an
+//! id), `people` and `person_tables` (exporting and erasing a person), `erasures` (the receipt, its key and hashes), `sealed_values`
+//! (rewrapping). The table `deliveries` has two modules: `deliveries` lists and shows, `delivery_changes` replays and drops;
+//! `replay_jobs` counts those of a job.
 //!
 //! A statement finds its rows by an index, whatever the planner knows of the tables, except those that list or count the
 //! rows of all tenants.

@@ -66,7 +66,7 @@ pub(crate) async fn run(args: MigrateArgs, context: &mut Context) -> anyhow::Res
     // Verifies the master key if it is given: a migration does not need it.
     let given: Option<MasterKey> = context.optional::<SealingSettings, _>("CONNECT_MASTER_KEY")?;
     if given.is_some() {
-        admin::verify_master_keys(&context.database, &context.master_keys()?).await?;
+        admin::secrets::verify_master_keys(&context.database, &context.master_keys()?).await?;
     }
     output.note(if report.applied.is_empty() { "No migration was pending." } else { "Done." });
     output.print_one(&report)

@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::output::show;
-use admin::sealed_values::{self, RotationReport, SealedCount};
+use admin::secrets::{self, RotationReport, SealedCount};
 use clap::Subcommand;
 
 #[derive(Clone, Copy, Debug, Subcommand)]
@@ -29,13 +29,13 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
         Command::Rotate => {
             let mut observer = output.observer();
             let Context { database, actor, .. } = context;
-            let report = sealed_values::rotate(database, actor, &master_keys, &mut observer).await?;
+            let report = secrets::rotate(database, actor, &master_keys, &mut observer).await?;
             if report.remaining > 0 {
                 output.note("Values were sealed under another key meanwhile: run the command again.");
             }
             output.print_one(&report)
         }
-        Command::List => output.print_list(&sealed_values::count(&context.database, &master_keys).await?),
+        Command::List => output.print_list(&secrets::count(&context.database, &master_keys).await?),
     }
 }
 
