@@ -27,7 +27,6 @@ mod server;
 mod service;
 mod settings;
 mod sign_in_limit;
-mod sign_in_settings;
 mod under_way;
 
 use std::process::ExitCode;

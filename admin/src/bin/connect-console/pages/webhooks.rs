@@ -1,7 +1,6 @@
 //! Webhook subscriptions: those of an agency, and one with the health of its receiver and everything that can be done with it.
 
 pub(crate) mod changes;
-mod samples;
 
 use crate::context::View;
 use crate::failure::Failure;
