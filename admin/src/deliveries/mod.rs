@@ -6,6 +6,7 @@
 mod replay;
 
 use crate::store::deliveries::Selected;
+pub(crate) use crate::store::deliveries::first_id;
 pub use crate::store::deliveries::{Attempt, Delivery, SubscriptionBacklog};
 use crate::{AdminError, Newest, Result, store, tenants};
 use chrono::{DateTime, Utc};
@@ -75,12 +76,6 @@ impl fmt::Display for DeliveryQuery {
         }
         Ok(())
     }
-}
-
-/// The smallest id of an event at a time.
-pub(crate) fn first_id(at: DateTime<Utc>) -> Uuid {
-    let milliseconds = u64::try_from(at.timestamp_millis()).unwrap_or_default().min((1 << 48) - 1);
-    Uuid::from_u128(u128::from(milliseconds) << 80)
 }
 
 /// A page of a tenant's deliveries with their attempts.

@@ -210,6 +210,12 @@ common::statements! {
     ORDER BY b.dead + b.retried DESC, b.pending DESC, subscription_id";
 }
 
+/// The smallest id of an event at a time.
+pub(crate) fn first_id(at: DateTime<Utc>) -> Uuid {
+    let milliseconds = u64::try_from(at.timestamp_millis()).unwrap_or_default().min((1 << 48) - 1);
+    Uuid::from_u128(u128::from(milliseconds) << 80)
+}
+
 /// Which deliveries of a tenant are shown.
 #[derive(Clone, Debug)]
 pub(crate) struct Selected {

@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn the_limits_of_a_job_are_times() {
         let at = DateTime::from_timestamp_millis(1_777_629_600_123).unwrap();
-        assert_eq!(limit_time(crate::deliveries::first_id(at)), Some(at));
+        assert_eq!(limit_time(super::super::deliveries::first_id(at)), Some(at));
         assert_eq!((limit_time(Uuid::nil()), limit_time(Uuid::max())), (None, None));
     }
 }
