@@ -1,8 +1,8 @@
 //! What an agency should look at, each with the page that tells more.
 
 use super::{
-    AFTER_DEAD_LETTERS, Attention, RECENT, counted, dead_lettered, events_failed, failed_responses, recent,
-    requests_refused, responses_failed,
+    AFTER_DEAD_LETTERS, Attention, RECENT, counted, dead_lettered, failed_events, failed_responses, recent,
+    refused_requests, response_codes,
 };
 use crate::Result;
 use crate::activity::{ActivityMinute, last_hour};
@@ -126,17 +126,17 @@ impl AgencyOverview {
                     found.push(Attention::of_agency(cause, format!("/webhooks/{id}"), text, next, true));
                 }
                 Some(("event", error)) => {
-                    let (text, next) = (events_failed(*failed, &self.hour, error), after_event_error(error));
+                    let (text, next) = (failed_events(*failed, &self.hour, error), after_event_error(error));
                     found.push(Attention::of_agency(cause, "/find", text, next, *failed >= FAILURES));
                 }
                 _ => {}
             }
         }
-        let codes = failed_responses(failures);
+        let codes = response_codes(failures);
         if !codes.is_empty() {
             let is_mailed = codes.values().sum::<i64>() >= FAILURES;
             let next = "Their senders must repeat them. If it goes on, tell the operator.";
-            found.push(Attention::of_agency("responses", "/find", responses_failed(&codes), next, is_mailed));
+            found.push(Attention::of_agency("responses", "/find", failed_responses(&codes), next, is_mailed));
         }
     }
 
@@ -144,7 +144,7 @@ impl AgencyOverview {
     fn check_refusals(&self, refusals: &[RefusalCause], found: &mut Vec<Attention>) {
         let recorded: i64 = refusals.iter().map(|one| one.requests).sum();
         let refused = recent(&self.hour, |minute| minute.refused).max(recorded);
-        let share = requests_refused(refused, recent(&self.hour, |minute| minute.accepted));
+        let share = refused_requests(refused, recent(&self.hour, |minute| minute.accepted));
         let next = "Tell the partner the reason, which the response does not say. \"Check the signature\" finds mistakes in it.";
         if refused > 0 && refusals.is_empty() {
             found.push(Attention::of_agency("refused", "/refusals", share.clone(), next, refused >= FAILURES));

@@ -1,8 +1,8 @@
 //! What an operator should look at, each with its section of the runbook. What follows from another line is left out.
 
 use super::{
-    AFTER_DEAD_LETTERS, Attention, RECENT, counted, dead_lettered, events_failed, failed_responses, recent,
-    requests_refused, responses_failed,
+    AFTER_DEAD_LETTERS, Attention, RECENT, counted, dead_lettered, failed_events, failed_responses, recent,
+    refused_requests, response_codes,
 };
 use crate::activity::{ActivityMinute, last_hour};
 use crate::queues::waiting_since;
@@ -189,12 +189,12 @@ impl Seen {
 
     /// Requests and events that fail because of Connect.
     fn check_responses(&self, add: &mut impl FnMut(&'static str, String, &str)) {
-        let mut codes = failed_responses(&self.failures);
+        let mut codes = response_codes(&self.failures);
         if let Some(timed_out) = codes.remove("processing_timeout") {
             // Nothing else shows a worker that hangs: the broker knows its consumers, and it has received the messages that would wait.
             add(
                 TIMED_OUT_SECTION,
-                responses_failed(&BTreeMap::from([("processing_timeout", timed_out)])),
+                failed_responses(&BTreeMap::from([("processing_timeout", timed_out)])),
                 "If the number still grows and nothing waits in the queues, a worker may hang, or RabbitMQ is slow to confirm. Read /readyz of each worker, and restart those that do not respond.",
             );
         }
@@ -204,11 +204,11 @@ impl Seen {
         }
         let next = "Read the logs of worker and ingest.";
         if !codes.is_empty() {
-            add(FAULT_SECTION, responses_failed(&codes), next);
+            add(FAULT_SECTION, failed_responses(&codes), next);
         }
         // The other errors of events are their senders'.
         for one in self.failures.iter().filter(|one| one.cause == "event:internal_error") {
-            add(FAULT_SECTION, events_failed(one.failed, &self.hour, "internal_error"), next);
+            add(FAULT_SECTION, failed_events(one.failed, &self.hour, "internal_error"), next);
         }
     }
 
@@ -218,7 +218,7 @@ impl Seen {
         let (refused, accepted) = (sum(|minute| minute.refused), sum(|minute| minute.accepted));
         if refused + accepted >= SHARE_OF && refused > accepted {
             let next = "The overviews of the agencies name the keys and reasons.";
-            add("ConnectAuthFailuresSurge", requests_refused(refused, accepted), next);
+            add("ConnectAuthFailuresSurge", refused_requests(refused, accepted), next);
         }
         let (undelivered, delivered) = (sum(|minute| minute.undelivered), sum(|minute| minute.delivered));
         if undelivered + delivered >= SHARE_OF && undelivered > delivered {

@@ -124,24 +124,24 @@ fn recent(hour: &[ActivityMinute], count: fn(&ActivityMinute) -> i64) -> i64 {
     hour[hour.len().saturating_sub(RECENT)..].iter().map(count).sum()
 }
 
-fn events_failed(failed: i64, hour: &[ActivityMinute], error: &str) -> String {
+fn failed_events(failed: i64, hour: &[ActivityMinute], error: &str) -> String {
     let all = counted(recent(hour, |minute| minute.applied + minute.failed), "event", "events");
     format!("{failed} of {all} failed in the last {RECENT} minutes with {error}.")
 }
 
 /// The responses with a status from 500 on, by their code.
-fn failed_responses(failures: &[FailureCause]) -> BTreeMap<&str, i64> {
+fn response_codes(failures: &[FailureCause]) -> BTreeMap<&str, i64> {
     failures.iter().filter_map(|one| Some((one.cause.strip_prefix("response:")?, one.failed))).collect()
 }
 
-fn responses_failed(codes: &BTreeMap<&str, i64>) -> String {
+fn failed_responses(codes: &BTreeMap<&str, i64>) -> String {
     let status = if codes.contains_key("internal_error") { "500 or 503" } else { "503" };
     let requests = counted(codes.values().sum::<i64>(), "request", "requests");
     let codes: Vec<String> = codes.iter().map(|(code, count)| format!("{code} ({count})")).collect();
     format!("{requests} got {status} in the last {RECENT} minutes: {}.", codes.join(", "))
 }
 
-fn requests_refused(refused: i64, accepted: i64) -> String {
+fn refused_requests(refused: i64, accepted: i64) -> String {
     let (all, were) = (counted(refused + accepted, "request", "requests"), if refused == 1 { "was" } else { "were" });
     format!("{refused} of {all} {were} refused in the last {RECENT} minutes.")
 }

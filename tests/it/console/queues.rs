@@ -72,7 +72,8 @@ async fn an_unavailable_server_is_a_page_that_says_so() {
     proxies.postgres.reset_connections();
     let status = async || operator.get("/agencies/acme").await.status;
     until_equal("the database is missed", 503, status).await;
-    assert!(body(&operator.get("/").await).contains("The database cannot be reached"));
+    let page = body(&operator.get("/").await);
+    assert!(page.contains("The database cannot be reached") && page.contains("ConnectReplayStoreDown"), "{page}");
     console.program().until_unready().await;
     proxies.postgres.restore();
     until_equal("the database is used again", 200, status).await;
