@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
-/// Failures in the latest minutes before a receiver needs attention, or before an agency is told by mail.
+/// Failures in the latest minutes before a receiver needs attention, or failures or dead letters before an agency is told by mail.
 const FAILURES: i64 = 5;
 /// Dead-lettered deliveries that are read to tell whether there are any.
 const DEAD_READ: u32 = 100;
@@ -80,7 +80,8 @@ impl AgencyOverview {
         self.check_refusals(refusals, &mut found);
         if self.dead > 0 {
             let text = dead_lettered(self.dead, self.has_more_dead);
-            found.push(Attention::of_agency("dead", "/deliveries?state=dead", text, AFTER_DEAD_LETTERS, true));
+            let is_mailed = self.dead as i64 >= FAILURES;
+            found.push(Attention::of_agency("dead", "/deliveries?state=dead", text, AFTER_DEAD_LETTERS, is_mailed));
         }
         let paused = self.paused();
         if paused > 0 {
