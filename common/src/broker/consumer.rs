@@ -12,11 +12,13 @@ use super::topology::Queue;
 use super::unacknowledged;
 use crate::metrics::{self as names, APPLY_DURATION, DEAD_LETTERED, QUEUE_LAG, REDELIVERED};
 use crate::retry::RetryWaits;
+use futures_util::stream::SelectAll;
 use futures_util::{FutureExt, StreamExt};
 use lapin::message::Delivery;
-use lapin::options::{BasicConsumeOptions, BasicQosOptions, BasicRejectOptions};
-use lapin::types::{AMQPValue, FieldTable};
+use lapin::options::{BasicCancelOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions};
+use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{Channel, Consumer};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -30,6 +32,9 @@ const REOPEN_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(250));
 const CHANNEL_CHECK: Duration = Duration::from_secs(5);
 /// The longest wait for other messages before those that were put off are tried again.
 const PUT_OFF_WAIT: Duration = Duration::from_millis(50);
+/// Messages that are delivered in addition to the prefetch while half of it is put off. Otherwise the messages of a tenant whose
+/// rows another transaction has locked would keep those of all others in the queue. What a tenant may have waiting is bounded.
+const MORE_PREFETCH: u16 = 1_024;
 
 /// How much a consumer receives ahead and handles at once.
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +82,7 @@ pub(super) trait GroupProcessor: Send {
     /// Adds a verified message to a group. `link` is the connection that it was received on.
     fn add(&self, group: &mut Self::Group, link: &Arc<Link>, delivery: Delivery, message: Message);
 
-    /// Processes a group; the next one is formed when it returns, and begins with the messages that this returns. Never canceled.
+    /// Processes a group, and returns the messages that later groups begin with. Never canceled.
     /// An error says that the channel was lost.
     fn process(&mut self, group: Self::Group) -> impl Future<Output = lapin::Result<Vec<(Delivery, Message)>>> + Send;
 }
@@ -123,14 +128,18 @@ impl ConsumerSettings<'_> {
 /// A consumer on one channel.
 pub struct OpenConsumer {
     channel: Channel,
-    consumer: Consumer,
+    /// The consumer, and perhaps a second one, see [`MORE_PREFETCH`].
+    consumers: SelectAll<Consumer>,
+    /// The tag of the second consumer.
+    second: Option<ShortString>,
     queue: Queue,
+    queue_name: ShortString,
     keys: MessageKeys,
     bounds: GroupBounds,
     /// A message that exceeded the bounds of the previous group, and begins the next one.
     carried_over: Option<(Delivery, Message)>,
-    /// Messages of the previous group that begin the next one, whatever its bounds. The prefetch bounds them.
-    put_off: Vec<(Delivery, Message)>,
+    /// Messages that are tried again in turn. The prefetch bounds them.
+    put_off: VecDeque<(Delivery, Message)>,
     /// Keeps the connection open while the consumer uses it.
     link: Arc<Link>,
 }
@@ -145,27 +154,52 @@ impl OpenConsumer {
     async fn open(link: Arc<Link>, settings: &ConsumerSettings<'_>) -> lapin::Result<Self> {
         let ConsumerSettings { broker, queue, bounds, .. } = *settings;
         let channel = link.connection.create_channel().await?;
-        channel.basic_qos(bounds.prefetch, BasicQosOptions::default()).await?;
-        let (name, options) = (broker.queue_name(queue), BasicConsumeOptions::default());
-        let mut arguments = FieldTable::default();
-        arguments.insert("x-priority".into(), AMQPValue::ShortShortInt(bounds.priority));
-        let consumer = channel.basic_consume(name.into(), "".into(), options, arguments).await?;
-        Ok(Self {
+        let mut open = Self {
             channel,
-            consumer,
+            consumers: SelectAll::new(),
+            second: None,
             queue,
+            queue_name: broker.queue_name(queue).into(),
             keys: broker.keys().clone(),
             bounds,
             carried_over: None,
-            put_off: Vec::new(),
+            put_off: VecDeque::new(),
             link,
-        })
+        };
+        open.consume(bounds.prefetch).await?;
+        Ok(open)
+    }
+
+    /// Begins to consume with so much prefetch, which the broker counts for each consumer, and returns the consumer's tag.
+    async fn consume(&mut self, prefetch: u16) -> lapin::Result<ShortString> {
+        self.channel.basic_qos(prefetch, BasicQosOptions::default()).await?;
+        let mut arguments = FieldTable::default();
+        arguments.insert("x-priority".into(), AMQPValue::ShortShortInt(self.bounds.priority));
+        let (queue, options) = (self.queue_name.clone(), BasicConsumeOptions::default());
+        let consumer = self.channel.basic_consume(queue, "".into(), options, arguments).await?;
+        let tag = consumer.tag();
+        self.consumers.push(consumer);
+        Ok(tag)
+    }
+
+    /// Begins the second consumer when half of the prefetch is put off, and ends it when nothing is. What it has received by then is
+    /// handled all the same.
+    async fn adapt_prefetch(&mut self) -> lapin::Result<()> {
+        if self.put_off.is_empty() {
+            if let Some(second) = self.second.take() {
+                in_time(self.channel.basic_cancel(second, BasicCancelOptions::default())).await?;
+            }
+        } else if self.second.is_none() && self.put_off.len() * 2 >= usize::from(self.bounds.prefetch) {
+            self.second = Some(in_time(self.consume(MORE_PREFETCH)).await?);
+        }
+        Ok(())
     }
 
     /// `Ok` at shutdown, `Err` when the channel is gone.
     async fn run<P: GroupProcessor>(&mut self, processor: &mut P, shutdown: &CancellationToken) -> lapin::Result<()> {
         while let Some(group) = self.next_group(processor, shutdown).await? {
-            self.put_off = processor.process(group).await?;
+            self.put_off.extend(processor.process(group).await?);
+            self.adapt_prefetch().await?;
         }
         Ok(())
     }
@@ -179,18 +213,17 @@ impl OpenConsumer {
         }
         let first = self.first(shutdown).await?;
         let mut group = P::Group::default();
-        let put_off = std::mem::take(&mut self.put_off);
-        if put_off.is_empty() && first.is_none() {
+        if self.put_off.is_empty() && first.is_none() {
             return Ok(None);
         }
-        for (delivery, message) in put_off {
+        for (delivery, message) in self.put_off.drain(..self.put_off.len().min(self.bounds.messages)) {
             processor.add(&mut group, &self.link, delivery, message);
         }
         let Some((delivery, message)) = first else { return Ok(Some(group)) };
         let (mut weight, mut bytes) = (processor.weigh(&message), message.body.len());
         processor.add(&mut group, &self.link, delivery, message);
         for _ in 1..self.bounds.messages {
-            let Some(Some(waiting)) = self.consumer.next().now_or_never() else { break };
+            let Some(Some(waiting)) = self.consumers.next().now_or_never() else { break };
             // A forged message ends the group (`None`): a flood of them must not delay the messages that are already in it.
             let Some((delivery, message)) = self.receive(waiting?).await? else { break };
             weight += processor.weigh(&message);
@@ -212,8 +245,8 @@ impl OpenConsumer {
         }
         let within = if self.put_off.is_empty() { CHANNEL_CHECK } else { PUT_OFF_WAIT };
         let ended = || lapin::ErrorKind::InvalidChannelState(lapin::ChannelState::Closed, "consumer ended");
-        let next = async |consumer: &mut Consumer| timeout(within, consumer.next()).await;
-        while let Some(next) = shutdown.run_until_cancelled(next(&mut self.consumer)).await {
+        let next = async |consumers: &mut SelectAll<Consumer>| timeout(within, consumers.next()).await;
+        while let Some(next) = shutdown.run_until_cancelled(next(&mut self.consumers)).await {
             match next {
                 Ok(delivery) => {
                     if let Some(first) = self.receive(delivery.ok_or_else(ended)??).await? {

@@ -5,6 +5,7 @@ use crate::advisor::act;
 use crate::faults::shifted;
 use crate::operator::doctor::{until_fixed, until_found};
 use crate::records::post_request;
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tests::{ApiKey, Event, MAX_WAIT, World, batch, event, eventually, send_signal, slug, text, until, until_equal};
@@ -14,6 +15,8 @@ const MARKER: &str = "zq8marker";
 /// Tasks that send events, and the events of one batch.
 const SENDERS: u32 = 4;
 const BATCH: u32 = 5;
+/// Writes of a tenant that is locked: more than all lanes are delivered ahead.
+const WRITES: usize = 40;
 
 fn older(number: u32) -> Event {
     let kinds = ["contact.identified", "enquiry.submitted", "traveller.discovery_upserted", "booking.started"];
@@ -52,7 +55,7 @@ async fn events_that_arrive_during_an_erasure_do_not_bring_the_person_back() {
         stop.store(true, Ordering::Relaxed);
         (receipt, refused)
     };
-    let senders = futures_util::future::join_all((0..SENDERS).map(|_| send(&world, &stop)));
+    let senders = join_all((0..SENDERS).map(|_| send(&world, &stop)));
     let ((receipt, refused), results) = futures_util::join!(erasing, senders);
     assert_eq!(refused["error"], "contact_erased", "{refused}");
     let results: Vec<Value> = results.into_iter().flatten().collect();
@@ -222,19 +225,22 @@ async fn other_tenants_do_not_wait_for_an_erasure_and_the_tenants_own_events_see
     // The erasure holds its lock and waits for the client's row.
     let session = world.database.connect().await;
     session.batch_execute("BEGIN; SELECT FROM clients FOR UPDATE").await.expect("a lock");
-    let post = |key: &ApiKey| post_request(key, "/clients", "key-1", &json!({"email": "cal@example.com"}));
+    let post = |key: &ApiKey, number: usize| {
+        let client = json!({"email": format!("cal.{number}@example.com")});
+        post_request(key, "/clients", &format!("key-{number}"), &client)
+    };
     let open = |tenant: &str| {
         let fields = json!({"tenant": slug(tenant), "email": "dan@example.com", "name": "Dan"});
         act(&world, "open-lead", fields)
     };
     let sent = async {
         world.database.until_lock_wait_of("connectctl").await;
-        let own = post(&world.key);
+        let own = (0..WRITES).map(async |number| world.http().send(&post(&world.key, number)).await.status);
         let events = [
             identified().email("zq8marker@example.com"),
             at(AFTER, event("contact.identified")).email("zq8marker@example.com"),
         ];
-        futures_util::join!(world.results(&events), world.http().send(&own), open("acme"))
+        futures_util::join!(world.results(&events), join_all(own), open("acme"))
     };
     let others = async {
         eventually("the tenant's messages are put off", MAX_WAIT, async || {
@@ -242,11 +248,12 @@ async fn other_tenants_do_not_wait_for_an_erasure_and_the_tenants_own_events_see
             if units.iter().all(|units| *units > 0.0) { Ok(()) } else { Err(format!("{units:?}")) }
         })
         .await;
+        world.ingests[0].until_sum("connect_backlog_units", &[("queue", "records")], WRITES as f64).await;
         // An older event about the same person: the erasure concerns one tenant.
         let event = identified().tenant("other").email("zq8marker@example.com");
         let response = world.http().send(&other.events(batch(&[event]))).await;
         assert_eq!(response.json()["results"][0]["status"], "accepted", "{response:?}");
-        let response = world.http().send(&post(&other)).await;
+        let response = world.http().send(&post(&other, 0)).await;
         assert_eq!(response.status, 201, "{response:?}");
         open("other").await;
         session.batch_execute("COMMIT").await.expect("a commit");
@@ -257,7 +264,7 @@ async fn other_tenants_do_not_wait_for_an_erasure_and_the_tenants_own_events_see
     assert_eq!(results[1]["status"], "accepted", "{results:?}");
     assert_ne!(results[1]["clientId"], client);
     assert_eq!(world.timeline(&results[1]["clientId"]).await.len(), 1);
-    assert_eq!(written.status, 201, "{written:?}");
+    assert_eq!(written, [201; WRITES]);
     let clients = "SELECT count(*) FROM clients";
-    assert_eq!(world.database.count(clients).await, 6, "each tenant has three");
+    assert_eq!(world.database.count(clients).await, 5 + WRITES as i64, "the other tenant has three");
 }
