@@ -120,7 +120,7 @@ pub enum AdminError {
     #[error("replay job {0} is not running any more")]
     ReplayJobNotRunning(Uuid),
     /// The tenant has as many objects of a kind, such as `active members`, as a setting allows.
-    #[error("the tenant has {} {what}, as many as {} allows", bound.most, bound.setting)]
+    #[error("the tenant has {} {what}, as many as {} allows, or ten times as many with former ones", bound.most, bound.setting)]
     BoundReached {
         /// What is bounded.
         what: &'static str,

@@ -150,11 +150,12 @@ ORDER BY k.created_at DESC, k.prefix DESC")
 }
 
 common::statements! {
-    /// Nothing is inserted if the tenant has `$9` keys that are not revoked. Several that are created at once may exceed it.
+    /// Nothing is inserted if the tenant has `$9` keys that are not revoked, or ten times as many with revoked ones. Several that are created at once may exceed it.
     const CREATE = "-- api_keys.create
     INSERT INTO api_keys (tenant_id, prefix, name, secret_sealed, scopes, origin, created_at, expires_at)
     SELECT $1, $2, $3, $4, $5, $6, $7, $8
-    WHERE (SELECT count(*) FROM api_keys WHERE tenant_id = $1 AND revoked_at IS NULL) < $9::bigint";
+    WHERE (SELECT greatest(count(*) FILTER (WHERE revoked_at IS NULL), count(*) / 10) FROM api_keys WHERE tenant_id = $1)
+        < $9::bigint";
 
     const SET_SCOPES = "-- api_keys.set_scopes
     UPDATE api_keys SET scopes = $2 WHERE prefix = $1 AND revoked_at IS NULL RETURNING tenant_id";

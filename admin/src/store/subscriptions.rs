@@ -89,12 +89,13 @@ macro_rules! attempts {
 }
 
 common::statements! {
-    /// Nothing is inserted if the tenant has `$9` subscriptions. Several that are created at once may exceed it.
+    /// Nothing is inserted if the tenant has `$9` subscriptions, or ten times as many with removed ones. Several that are created at once may exceed it.
     const CREATE = "-- subscriptions.create
     INSERT INTO subscriptions (tenant_id, subscription_id, key_prefix, display_url, event_types, secret_sealed,
         created_at, url_sealed)
     SELECT $1, $2, $3, $4, $5, $6, $7, $8
-    WHERE (SELECT count(*) FROM subscriptions WHERE tenant_id = $1 AND removed_at IS NULL) < $9::bigint";
+    WHERE (SELECT greatest(count(*) FILTER (WHERE removed_at IS NULL), count(*) / 10) FROM subscriptions WHERE tenant_id = $1)
+        < $9::bigint";
 
     const LIST = "-- subscriptions.list
     SELECT subscription_id, display_url, key_prefix, event_types, created_at, paused_at, removed_at

@@ -141,11 +141,11 @@ common::statements! {
     const FIND = "-- tenants.find
     SELECT tenant_id FROM tenants WHERE slug = $1";
 
-    /// Nothing is changed if the tenant has `$5` other active members. Several that are added at once may exceed it.
+    /// Nothing is changed if the tenant has `$5` other active members, or ten times as many with former ones. Several that are added at once may exceed it.
     const ADD_MEMBER = "-- members.add
     INSERT INTO members (tenant_id, email, name, active, created_at)
     SELECT $1, $2, $3, true, $4
-    WHERE (SELECT count(*) FROM members WHERE tenant_id = $1 AND active AND email <> $2) < $5::bigint
+    WHERE (SELECT greatest(count(*) FILTER (WHERE active), count(*) / 10) FROM members WHERE tenant_id = $1 AND email <> $2) < $5::bigint
     ON CONFLICT (tenant_id, email) DO UPDATE SET name = excluded.name, active = true
     RETURNING email, name, active";
 

@@ -29,9 +29,9 @@ const MEMBERS: &str = "CONNECT_MAX_MEMBERS_PER_TENANT";
 
 impl Section for TenantBounds {
     const VARIABLES: &'static [Variable] = variables! {
-        KEYS => "1000", "API keys of a tenant that are not revoked; beyond it none is created";
-        SUBSCRIPTIONS => "1000", "webhook subscriptions of a tenant; beyond it none is created";
-        MEMBERS => "1000", "active members of a tenant; beyond it none is added";
+        KEYS => "1000", "API keys of a tenant that are not revoked; beyond it, or ten times as many with former ones, none is created";
+        SUBSCRIPTIONS => "1000", "webhook subscriptions of a tenant; beyond it, or ten times as many with former ones, none is created";
+        MEMBERS => "1000", "active members of a tenant; beyond it, or ten times as many with former ones, none is added";
     };
 
     fn from_env(env: &Environment) -> Result<Self, SettingError> {

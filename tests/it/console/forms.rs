@@ -78,6 +78,23 @@ async fn an_agency_has_at_most_as_many_keys_subscriptions_and_members_as_the_set
     let create = ["key", "create", "--tenant", "acme", "--name", "x", "--scopes", "leads:read"];
     let refusal = console.world.connectctl.refusal(&create).await;
     assert!(refusal.contains("2 active keys, as many as CONNECT_MAX_KEYS_PER_TENANT"), "{refusal}");
+
+    // Former ones count as well, because they are kept: a tenth of them.
+    for (table, retire, copy, form) in [
+        ("api_keys", "revoked_at = now()", "'prefix', 'ck_' || n", &key[..]),
+        ("subscriptions", "removed_at = now()", "'subscription_id', gen_random_uuid()", &hook),
+        ("members", "active = false", "'email', n || '@example.com'", &other),
+    ] {
+        let copies = format!(
+            "INSERT INTO {table} SELECT (r).* FROM (SELECT jsonb_populate_record(r, jsonb_build_object({copy})) AS r
+                FROM (SELECT * FROM {table} LIMIT 1) r, generate_series(1, 30) n) r"
+        );
+        console.world.database.execute(&format!("UPDATE {table} SET {retire}")).await;
+        console.world.database.execute(&copies).await;
+        let path = table.replace("api_", "").replace("subscriptions", "webhooks");
+        let refused = admin.post(&format!("{AGENCY}/{path}"), form).await;
+        assert!(body(&refused).contains("or ten times as many with former ones"), "{path}: {}", body(&refused));
+    }
 }
 
 #[tokio::test]
