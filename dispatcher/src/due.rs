@@ -225,18 +225,19 @@ impl DueDeliveries {
             self.held -= 1;
             if is_locked {
                 let tenant = receiver.tenant;
-                self.load(tenant, Pace::Prompt, -1);
+                self.load_of(tenant, -1);
             }
         }
     }
 
-    /// Counts a delivery whose attempt cannot be recorded yet as an attempt of its tenant, until it is released.
+    /// Counts a delivery whose attempt cannot be recorded yet as an attempt of its tenant, until it is released. It takes no attempt
+    /// from others: many may have ended before the first of them is found to be locked.
     pub(crate) fn lock(&mut self, subscription: Uuid, number: i64) {
         let Some(receiver) = self.receivers.get_mut(&subscription) else { return };
         if let Some(is_locked @ false) = receiver.held.get_mut(&number) {
             *is_locked = true;
             let tenant = receiver.tenant;
-            self.load(tenant, Pace::Prompt, 1);
+            self.load_of(tenant, 1);
         }
     }
 
@@ -418,13 +419,18 @@ impl DueDeliveries {
 
     /// Counts one more attempt or read of the tenant, or one less.
     fn load(&mut self, tenant: Uuid, pace: Pace, change: isize) {
-        let own = self.loads.entry(tenant).or_default();
-        for load in [&mut self.load, &mut *own] {
-            load.all = load.all.saturating_add_signed(change);
-            if pace == Pace::Slow {
-                load.slow = load.slow.saturating_add_signed(change);
-            }
+        self.load.all = self.load.all.saturating_add_signed(change);
+        if pace == Pace::Slow {
+            let own = self.loads.entry(tenant).or_default();
+            own.slow = own.slow.saturating_add_signed(change);
+            self.load.slow = self.load.slow.saturating_add_signed(change);
         }
+        self.load_of(tenant, change);
+    }
+
+    fn load_of(&mut self, tenant: Uuid, change: isize) {
+        let own = self.loads.entry(tenant).or_default();
+        own.all = own.all.saturating_add_signed(change);
         if own.all == 0 {
             self.loads.remove(&tenant);
         }

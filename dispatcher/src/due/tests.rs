@@ -227,13 +227,26 @@ fn deliveries_that_cannot_be_recorded_count_as_attempts_of_their_tenant_until_th
         fixture.due.lock(id(11), locked);
         locked += 1;
     }
-    assert_eq!(locked, 10, "half as many as it leaves to others");
+    assert_eq!(locked, 15, "half of all");
     fixture.make_prompt(2, 21);
-    assert_eq!(fixture.offer(2, 21, 1..31).len(), 7, "half of the rest");
+    assert_eq!(fixture.offer(2, 21, 1..31).len(), 10, "as if nothing were locked");
     for number in 0..locked {
         fixture.due.release(id(11), number);
     }
-    assert_eq!(fixture.due.load.all, 7);
+    assert_eq!(fixture.due.load.all, 10);
     let started = fixture.due.next(fixture.now);
     assert!(started.iter().any(|one| one.delivery.tenant_id == id(1)), "what waits meanwhile: {started:?}");
+}
+
+#[test]
+fn deliveries_that_ended_before_any_was_found_to_be_locked_take_nothing_from_others() {
+    let mut fixture = Fixture::new(16);
+    fixture.make_prompt(1, 11);
+    for number in 0..40 {
+        let begun = fixture.offer(1, 11, number..number + 1);
+        fixture.respond(&begun);
+    }
+    (0..40).for_each(|number| fixture.due.lock(id(11), number));
+    assert_eq!(fixture.offer(1, 11, 40..41).len(), 0);
+    assert_eq!(fixture.offer(2, 21, 1..2).len(), 1);
 }
