@@ -8,11 +8,14 @@ use crate::options::Options;
 use crate::traffic::Traffic;
 use crate::usage::memory;
 use crate::worlds::{builder, fill};
+use common::model::TenantId;
+use common::sealed::{MasterKey, Secret, api_key_binding};
 use futures_util::future::join_all;
 use std::time::Duration;
 use tests::raw::{RawConnection, head};
-use tests::{EVENTS, Program, World, now, until};
+use tests::{EVENTS, MASTER_KEY, Program, World, now, until};
 use tokio::time::{sleep, timeout};
+use uuid::Uuid;
 
 /// Idle and slow connections, and the addresses that they come from in turn.
 const CONNECTIONS: usize = 4_096;
@@ -26,16 +29,21 @@ const NETWORKS: usize = 30;
 const REFUSED_WITHIN: Duration = Duration::from_secs(2);
 /// Rest before a size is read that should have shrunk.
 const REST: Duration = Duration::from_secs(10);
+/// Keys with which another ingest starts, and how many are written at once.
+const KEYS: usize = 200_000;
+const WRITTEN: usize = 5_000;
 /// How often a slow connection sends a byte.
 const SLOW: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(options: &Options) -> String {
-    let (mut rounds, mut held) = (Vec::new(), Vec::new());
+    let (mut rounds, mut held, mut keys) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..options.rounds {
-        let (states, bodies) = round(options).await;
+        let (states, bodies, of_key) = round(options).await;
         rounds.push(states);
         held.push(bodies as f64);
+        keys.push(of_key);
     }
+    let of_key = |part: usize| Rounds::of(keys.iter().map(|of_key| of_key[part])).median;
     let row = |state: usize| {
         let mut cells = vec![rounds[0][state].0.to_owned()];
         for program in 0..3 {
@@ -48,16 +56,18 @@ pub(crate) async fn run(options: &Options) -> String {
     let mut columns = vec!["MiB"];
     columns.extend(["ingest", "worker", "dispatcher"].iter().flat_map(|name| [name, "rounds differ", "peak"]));
     format!(
-        "Resident MiB of each program, and its peak in that state. Each round starts the programs anew; their sizes at rest are\nthe floor. {} bodies of 4 MiB were held, of a budget of 256 MiB. Limits of connections and times are raised so that the\nstates last.\n\n{}",
+        "Resident MiB of each program, and its peak in that state. Each round starts the programs anew; their sizes at rest are\nthe floor. {} bodies of 4 MiB were held, of a budget of 256 MiB. Limits of connections and times are raised so that the\nstates last.\nEach key costs an ingest that starts with {KEYS} of them {:.0} bytes, and {:.0} while it loads them.\n\n{}",
         Rounds::of(held).median,
+        of_key(0),
+        of_key(1),
         table(&columns, (0..rounds[0].len()).map(row))
     )
 }
 
-/// The states with the size of each program, and how many bodies were held.
-async fn round(options: &Options) -> (Vec<(&'static str, Vec<[f64; 2]>)>, usize) {
+/// The states with the size of each program, how many bodies were held, and what a key costs.
+async fn round(options: &Options) -> (Vec<(&'static str, Vec<[f64; 2]>)>, usize, [f64; 2]) {
     let world = builder().dispatchers(1).set("CONNECT_MAX_CONNECTIONS", "16384");
-    let world = world
+    let mut world = world
         .set("CONNECT_HEADER_TIMEOUT", "120s")
         .set("CONNECT_IDLE_TIMEOUT", "120s")
         .set("CONNECT_BODY_TIMEOUT", "120s")
@@ -90,7 +100,31 @@ async fn round(options: &Options) -> (Vec<(&'static str, Vec<[f64; 2]>)>, usize)
     drop(held);
     sleep(REST).await;
     states.push(("after they hung up", read(&world)));
-    (states, bodies)
+    let of_key = keys(&mut world, states[0].1[0][0]).await;
+    (states, bodies, of_key)
+}
+
+/// What each of many keys costs an ingest that starts with them, and at its peak, in bytes. `rest` is its size without them, in MiB.
+async fn keys(world: &mut World, rest: f64) -> [f64; 2] {
+    let client = world.database.connect().await;
+    let tenant = client.query_one("SELECT tenant_id FROM tenants WHERE slug = $1", &[&world.key.tenant]).await;
+    let tenant = TenantId(tenant.expect("the tenant").get(0));
+    let master_key = MasterKey::parse(MASTER_KEY).expect("a key");
+    let statement = "INSERT INTO api_keys (tenant_id, prefix, name, secret_sealed, scopes, created_at)
+        SELECT $1, prefix, 'bench', sealed, '{events:ingest}', now() FROM unnest($2::text[], $3::bytea[]) AS k (prefix, sealed)";
+    for first in (0..KEYS).step_by(WRITTEN) {
+        let prefixes: Vec<String> = (first..first + WRITTEN).map(|number| format!("ck_{number:016x}")).collect();
+        let seal = |prefix: &String| {
+            let nonce = *Uuid::now_v7().as_bytes().last_chunk().expect("16 bytes");
+            master_key.seal(&Secret::new(format!("cs_{:0>32}", &prefix[3..])), &api_key_binding(tenant, prefix), nonce)
+        };
+        let sealed: Vec<Vec<u8>> = prefixes.iter().map(seal).collect();
+        client.execute(statement, &[&tenant.0, &prefixes, &sealed]).await.expect("keys");
+    }
+    world.add_ingest().await;
+    world.until_ready().await;
+    let [resident, peak] = memory(world.ingests[1].id()).expect("a running ingest");
+    [resident, peak].map(|size| (size - rest) * f64::from(1 << 20) / KEYS as f64)
 }
 
 /// Resident size and peak of each program; the next peak starts from here.
