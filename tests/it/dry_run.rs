@@ -162,6 +162,7 @@ async fn a_bad_dry_run_is_refused_like_a_real_request_and_a_bad_header_by_its_na
         let (real, response) = (world.http().send(real).await, dry(&world, request).await);
         assert_eq!((response.status, &response.body), (400, &real.body));
     }
+    dry(&world, HttpRequest::new("POST", "/none", "")).await.assert_error(404, "not_found");
     for used in requests() {
         assert!([200, 201].contains(&dry(&world, used.clone()).await.status));
         world.http().send(&used).await.assert_error(401, "unauthorized");

@@ -18,12 +18,10 @@ use warp::reply::Response;
 
 /// Responds to a batch with its result, or with a refusal.
 pub(crate) async fn post(services: &Services, head: &RequestHead, body: impl BodyStream) -> Response {
-    let mut response = match ingest(services, head, body).await {
+    match ingest(services, head, body).await {
         Ok(result) => response::json(StatusCode::OK, result),
         Err(refusal) => refusal.into_response(),
-    };
-    dry_run::mark(&head.headers, response.headers_mut());
-    response
+    }
 }
 
 async fn ingest(services: &Services, head: &RequestHead, body: impl BodyStream) -> Result<Vec<u8>, Refusal> {

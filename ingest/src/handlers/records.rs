@@ -2,7 +2,7 @@
 
 use super::resource::{Access, Resource};
 use super::{Services, read, write};
-use crate::http::{RequestHead, dry_run};
+use crate::http::RequestHead;
 use crate::refusal::Refusal;
 use common::http::{BodyStream, discard};
 use common::signature::Scheme;
@@ -28,9 +28,5 @@ pub(crate) async fn handle(
         }
         Err(refusal) => Err(refusal),
     };
-    let mut response = handled.unwrap_or_else(Refusal::into_response);
-    if access == Access::Write {
-        dry_run::mark(&head.headers, response.headers_mut());
-    }
-    response
+    handled.unwrap_or_else(Refusal::into_response)
 }

@@ -1,8 +1,9 @@
 //! `Connect-Dry-Run` (D46): the request is checked and decided like any other one, and nothing is written.
 
+use crate::http::RequestHead;
 use crate::refusal::Refusal;
-use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
+use hyper::{HeaderMap, Method};
 
 const HEADER: HeaderName = HeaderName::from_static("connect-dry-run");
 
@@ -18,9 +19,14 @@ pub(crate) fn is_dry_run(headers: &HeaderMap) -> Result<bool, Refusal> {
     Err(Refusal::InvalidRequest(format!("Connect-Dry-Run: {fault}")))
 }
 
+/// Whether the request would write, and has the header with its valid value.
+pub(crate) fn is_dry_write(head: &RequestHead) -> bool {
+    [Method::POST, Method::PATCH].contains(&head.method) && is_dry_run(&head.headers) == Ok(true)
+}
+
 /// Names a dry run in its response, so that its caller knows that the header had its effect.
-pub(crate) fn mark(request: &HeaderMap, response: &mut HeaderMap) {
-    if is_dry_run(request) == Ok(true) {
+pub(crate) fn mark(head: &RequestHead, response: &mut HeaderMap) {
+    if is_dry_write(head) {
         response.insert(HEADER, HeaderValue::from_static("true"));
     }
 }

@@ -3,10 +3,10 @@
 //! Each request gets an id, which its response returns, and a trace: the caller's, or a new one when the caller sent no valid
 //! `traceparent`.
 
-use crate::http::RequestHead;
 use crate::http::metrics::RequestLabels;
 use crate::http::route::Route;
 use crate::http::violation::HttpViolation;
+use crate::http::{RequestHead, dry_run};
 use crate::overload::OverloadReason;
 use crate::refusal::{FailureCode, Refusal};
 use common::http::{RequestOrigin, discard};
@@ -77,6 +77,7 @@ where
     let handled = handling.catch_unwind().await;
     let mut response = handled.unwrap_or_else(|_| Ok(Refusal::Internal.into_response()))?;
     response.headers_mut().insert(REQUEST_ID, HeaderValue::from_str(id).expect("digits and hyphens"));
+    dry_run::mark(&head, response.headers_mut());
     let labels = labels.at(response.extensions().get::<RouteLabel>().map(|label| label.0));
     span.in_scope(|| record_response(labels, &head, &response, begun));
     set_span_attributes(&mut traced, id, labels, response.status());
