@@ -230,6 +230,7 @@ CREATE TABLE refused_requests (
     signed_at   bigint,
     body_sha256 bytea       CHECK (octet_length(body_sha256) = 32),
     body_bytes  bigint      NOT NULL,
+    dry_run     boolean     NOT NULL DEFAULT false,
     PRIMARY KEY (tenant_id, request_id)
 );
 COMMENT ON TABLE  refused_requests IS
@@ -252,6 +253,7 @@ COMMENT ON COLUMN refused_requests.signed_at IS
 COMMENT ON COLUMN refused_requests.body_sha256 IS
     'SHA-256 of the body as received; null for a body that was not hashed.';
 COMMENT ON COLUMN refused_requests.body_bytes IS 'The size of the body as received.';
+COMMENT ON COLUMN refused_requests.dry_run IS 'Whether it was a dry run, which is neither counted nor needs attention.';
 
 -- The primary key lists those of a tenant, the first index those of a key, and the second one finds what has expired.
 CREATE INDEX refused_requests_key ON refused_requests (key_prefix, request_id) WHERE request_id IS NOT NULL;
@@ -266,7 +268,7 @@ CREATE TABLE api_key_requests (
     PRIMARY KEY (tenant_id, prefix, hour)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE  api_key_requests IS
-    'How many requests each key has made in each hour. Each ingest adds its counts every few seconds.';
+    'How many requests each key has made in each hour, without dry runs. Each ingest adds its counts every few seconds.';
 COMMENT ON COLUMN api_key_requests.tenant_id IS 'The tenant.';
 COMMENT ON COLUMN api_key_requests.prefix IS 'The key.';
 COMMENT ON COLUMN api_key_requests.hour IS 'The first moment of the hour.';

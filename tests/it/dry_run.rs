@@ -1,6 +1,7 @@
 //! `Connect-Dry-Run` (D46): the response of a real request, and nothing is written.
 
 use crate::connectctl::fields;
+use crate::console::ConsoleWorld;
 use crate::records::{client_route, data, get, lead_route, new_client, new_lead, patch_request, post_request, record};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -124,8 +125,8 @@ async fn dry_writes_get_the_responses_of_real_ones_and_occupy_no_key() {
 }
 
 #[tokio::test]
-async fn the_quota_is_checked_and_not_used() {
-    let world = World::shared().await;
+async fn the_quota_is_checked_and_not_used_and_a_refusal_is_recorded_and_not_counted() {
+    let mut world = World::with().join().await;
     let dry_post = async |key: &str| {
         let body = json!({"email": format!("{key}@example.com")});
         dry(&world, post_request(&world.key, "/clients", key, &body)).await
@@ -137,6 +138,16 @@ async fn the_quota_is_checked_and_not_used() {
     new_client(&world, json!({"email": "ana@example.com"})).await;
     dry_post("c").await.assert_error(429, "quota_exceeded");
     assert_eq!(world.connectctl.json(&["usage", "--tenant", "acme"]).await["writes"], 1);
+
+    world.end_ingests().await;
+    let counted = "SELECT sum(accepted) AS accepted, sum(refused) AS refused FROM api_key_requests";
+    assert_eq!(world.database.rows(counted, &[]).await, [json!({"accepted": 1, "refused": 0})]);
+    let recorded = world.connectctl.list(&["refusals", "--tenant", "acme"]).await;
+    assert_eq!(recorded.len(), 1, "{recorded:?}");
+    assert_eq!((&recorded[0]["reason"], &recorded[0]["dryRun"]), (&json!("quota_exceeded"), &json!(true)));
+    let console = ConsoleWorld { console: None, world };
+    let attention = console.viewer().await.page("/agencies/acme").await;
+    assert!(attention.contains("quota is used up") && !attention.contains("are refused"), "{attention}");
 }
 
 #[tokio::test]

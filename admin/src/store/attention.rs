@@ -77,7 +77,8 @@ common::statements! {
     const REFUSALS = "-- refused_requests.since
     SELECT r.key_prefix, r.reason, max(r.detail) AS detail, count(*) AS requests
     FROM (SELECT key_prefix, reason, detail FROM refused_requests r
-          WHERE r.tenant_id = $1 AND r.request_id >= $2 AND r.status < 500 ORDER BY r.request_id DESC LIMIT 2000) AS r
+          WHERE r.tenant_id = $1 AND r.request_id >= $2 AND r.status < 500 AND NOT r.dry_run
+          ORDER BY r.request_id DESC LIMIT 2000) AS r
     GROUP BY r.key_prefix, r.reason ORDER BY requests DESC, r.key_prefix, r.reason";
 
     /// The names of sessions are those that ingest and the worker have past a connection pooler.
@@ -140,7 +141,7 @@ pub(crate) async fn failures(client: &Client, tenant: Uuid, since: DateTime<Utc>
     all(client, FAILURES, &[&tenant, &since], read).await
 }
 
-/// The recorded refusals from a request id on, at most 2,000; the most frequent reason comes first.
+/// The recorded refusals from a request id on without dry runs, at most 2,000; the most frequent reason comes first.
 pub(crate) async fn refusals(client: &Client, tenant: TenantId, first: Uuid) -> Result<Vec<RefusalCause>> {
     let read = |row: &Row| Ok(read_row!(row => RefusalCause { key_prefix, reason, detail, requests }));
     all(client, REFUSALS, &[&tenant.0, &first], read).await

@@ -39,12 +39,14 @@ pub struct RefusedRequest {
     pub body_sha256: Option<String>,
     /// The size of the body as received.
     pub body_bytes: i64,
+    /// Whether it was a dry run, which is not counted.
+    pub dry_run: bool,
 }
 
 macro_rules! columns {
     () => {
         "r.tenant_id, r.request_id, r.key_prefix, r.at, r.method, r.route, r.status, r.reason, r.detail, r.signed_at,
-           encode(r.body_sha256, 'hex') AS body_sha256, r.body_bytes"
+           encode(r.body_sha256, 'hex') AS body_sha256, r.body_bytes, r.dry_run"
     };
 }
 
@@ -87,6 +89,6 @@ pub(crate) async fn find(client: &Client, tenants: &[Uuid], id: Uuid) -> Result<
 fn refused(row: &Row) -> Result<RefusedRequest> {
     Ok(read_row!(row => RefusedRequest {
         tenant = "tenant_id" as TenantId, at, method, route, status, reason, detail, key_prefix, request_id,
-        signed_at, body_sha256, body_bytes
+        signed_at, body_sha256, body_bytes, dry_run
     }))
 }

@@ -48,10 +48,11 @@ struct OfKey {
 }
 
 impl RefusedList {
-    /// Counts a refused request unless that was no fault of its caller, and keeps its row with the body to be hashed, if there is room.
+    /// Counts a refused request, unless it was a dry run or its caller is not at fault, and keeps its row with the body to be
+    /// hashed, if there is room.
     pub(super) fn add(&mut self, row: RefusedRow, body: Bytes) -> Noted {
         let Some(of_key) = self.of_key(&row.key) else { return Noted::Lost };
-        of_key.refused += u64::from(row.status < 500);
+        of_key.refused += u64::from(row.status < 500 && !row.dry_run);
         if !of_key.admit(&row.reason, row.at.timestamp().div_euclid(60)) {
             return Noted::Sampled;
         }
@@ -144,6 +145,7 @@ mod tests {
             signed_at: None,
             body_sha256: None,
             body_bytes,
+            dry_run: false,
         }
     }
 

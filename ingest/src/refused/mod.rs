@@ -11,8 +11,8 @@ mod detail;
 mod list;
 
 use crate::auth::{AuthFailure, FailedCheck, Verified};
-use crate::http::RequestHead;
 use crate::http::route::Route;
+use crate::http::{RequestHead, dry_run};
 use crate::refusal::Refusal;
 use crate::store::refused_requests::{self, RefusedRow};
 use crate::store::{self, api_key_requests};
@@ -89,12 +89,17 @@ impl KeyRequestRecorder {
     /// Counts a request with valid credentials, and notes it if it was refused. Not every status of 400 or above is a
     /// refusal in this sense: those that describe the state of a record (404, 409 and 412) are regular results, and
     /// those from 500 on are no fault of the caller. The latter are noted all the same, so that the request is found by
-    /// its id, but not counted.
+    /// its id, but not counted; nor is a dry run, which says nothing about the traffic of the key.
     pub(crate) fn note_result<T>(
         &self, head: &RequestHead, body: &Bytes, verified: &Verified, result: &Result<T, Refusal>,
     ) {
         let key = &verified.caller().key;
-        let count_accepted = || lock(&self.0.of_existing_keys).count_accepted(key);
+        let is_counted = !dry_run::is_dry_write(head);
+        let count_accepted = || {
+            if is_counted {
+                lock(&self.0.of_existing_keys).count_accepted(key);
+            }
+        };
         let Err(refusal) = result else { return count_accepted() };
         // The only failure of authentication that is left once a request is verified.
         let is_replayed = matches!(refusal, Refusal::Unauthorized);
@@ -106,7 +111,7 @@ impl KeyRequestRecorder {
                 let refused = row(head, body, key, (status, &reason), detail);
                 let signed_at = Some(verified.signature().timestamp());
                 self.add(true, RefusedRow { signed_at, ..refused }, body);
-                if status >= 500 {
+                if status >= 500 && is_counted {
                     activity::count_failure(verified.caller().tenant_id, Cause::Response(reason));
                 }
             }
@@ -192,5 +197,6 @@ fn row(
         signed_at: None,
         body_sha256: None,
         body_bytes: body.len(),
+        dry_run: dry_run::is_dry_write(head),
     }
 }

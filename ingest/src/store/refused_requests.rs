@@ -12,12 +12,13 @@ common::statements! {
     /// Adds those of existing keys. The caller need not know whether a key exists.
     const ADD = "-- refused_requests.add
     INSERT INTO refused_requests (tenant_id, request_id, key_prefix, at, method, route, status, reason, detail,
-                                  signed_at, body_sha256, body_bytes)
+                                  signed_at, body_sha256, body_bytes, dry_run)
     SELECT k.tenant_id, r.request_id, r.key_prefix, r.at, r.method, r.route, r.status, r.reason, r.detail,
-           r.signed_at, r.body_sha256, r.body_bytes
+           r.signed_at, r.body_sha256, r.body_bytes, r.dry_run
     FROM unnest($1::uuid[], $2::text[], $3::timestamptz[], $4::text[], $5::text[], $6::integer[], $7::text[], $8::text[],
-                $9::bigint[], $10::bytea[], $11::bigint[])
-        AS r (request_id, key_prefix, at, method, route, status, reason, detail, signed_at, body_sha256, body_bytes)
+                $9::bigint[], $10::bytea[], $11::bigint[], $12::boolean[])
+        AS r (request_id, key_prefix, at, method, route, status, reason, detail, signed_at, body_sha256, body_bytes,
+              dry_run)
     CROSS JOIN LATERAL (SELECT tenant_id FROM api_keys k WHERE k.prefix = r.key_prefix LIMIT 1) AS k";
 }
 
@@ -35,6 +36,7 @@ pub(crate) struct RefusedRow {
     pub(crate) signed_at: Option<i64>,
     pub(crate) body_sha256: Option<[u8; 32]>,
     pub(crate) body_bytes: usize,
+    pub(crate) dry_run: bool,
 }
 
 /// Adds those whose key exists, and returns their number.
@@ -55,6 +57,7 @@ pub(crate) async fn add(client: &Client, rows: &[RefusedRow]) -> Result<u64, Err
                 &column(rows, |row| row.signed_at),
                 &column(rows, |row| row.body_sha256.as_ref().map(<[u8; 32]>::as_slice)),
                 &column(rows, |row| i64::try_from(row.body_bytes).unwrap_or(i64::MAX)),
+                &column(rows, |row| row.dry_run),
             ],
         )
         .await

@@ -47,6 +47,7 @@ fn refused(body: &str) -> RefusedRequest {
         signed_at: Some(NOW),
         body_sha256: Some(sha256(body)),
         body_bytes: 7,
+        dry_run: false,
     }
 }
 

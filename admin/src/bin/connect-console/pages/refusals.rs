@@ -91,6 +91,7 @@ fn facts(view: &View<'_>, refused: &RefusedRequest) -> Markup {
             dt { "Route" } dd { code { (refused.method) " " (refused.route) } }
             dt { "Key" } dd { a href=(key) { code { (refused.key_prefix) } } }
             dt { "Request" } dd { code data-copy { (refused.request_id) } }
+            dt { "Dry run" } dd { @if refused.dry_run { "yes, not counted" } @else { "no" } }
             dt { "Timestamp of the signature (t)" } dd { @match refused.signed_at { Some(t) => code { (t) }, None => "-" } }
             dt { "Body" } dd { (refused.body_bytes) " bytes" }
             dt { "SHA-256 of the body" } dd { @match &refused.body_sha256 { Some(hash) => code data-copy { (hash) }, None => "-" } }
