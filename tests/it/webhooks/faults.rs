@@ -122,7 +122,7 @@ async fn a_dispatcher_of_which_half_of_the_connections_hang_delivers_everything(
 }
 
 #[tokio::test]
-async fn crashes_of_both_servers_in_a_burst_lose_no_webhook() {
+async fn crashes_of_both_servers_in_a_burst_lose_no_webhook_and_no_page_of_the_feed() {
     let (broker, postgres) = tokio::join!(Broker::start(), Postgres::start());
     let world = World::with().on_broker(broker.url()).on_postgres(postgres.url());
     let mut outbound = OutboundWorld::start_with(world).await;
@@ -137,6 +137,7 @@ async fn crashes_of_both_servers_in_a_burst_lose_no_webhook() {
     .await;
     burst.assert_applied_once(&outbound.world).await;
     assert_all_delivered(&outbound).await;
+    outbound.assert_a_page_outlives_a_crash(&postgres).await;
 }
 
 #[tokio::test]

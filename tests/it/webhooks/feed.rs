@@ -4,6 +4,7 @@ use super::{OutboundWorld, Subscription};
 use futures_util::future::join;
 use serde_json::{Value, json};
 use std::collections::HashMap;
+use tests::dedicated_servers::{Postgres, StopMode};
 use tests::{
     ApiKey, Authority, Behavior, CommandOutput, HttpClient, HttpResponse, RECORDS, Receiver, World, WorldBuilder, text,
     until,
@@ -32,6 +33,28 @@ impl OutboundWorld {
         let response = self.read(key, parameters).await;
         assert_eq!(response.status, 200, "{response:?}");
         numbers(&response.json())
+    }
+
+    /// Reads a page as soon as its events are fanned out, crashes the server, and checks that the page is still the same. So that
+    /// nothing else makes the fan-out durable, no attempt is recorded, and the server writes its log seldom.
+    pub(super) async fn assert_a_page_outlives_a_crash(&mut self, postgres: &Postgres) {
+        let key = self.world.add_tenant("zeta").await;
+        let url = self.receiver.url_by_name("/paused");
+        let paused = self.subscribe_of("zeta", &url, &["--key", &key.prefix]).await;
+        self.change_subscription("pause", &paused).await;
+        postgres.configure("SET wal_writer_delay = '10s'").await;
+        let http = HttpClient::new(self.world.http().address());
+        let (before, ()) =
+            join(read(&http, &key, "wait=30"), self.insert_outbox_events_of("zeta", 3, "lead.assigned")).await;
+        postgres.stop(StopMode::Immediate).await;
+        self.world.dispatchers.clear();
+        postgres.start_again().await;
+        self.world.ingests[0].until_ready().await;
+        let again = async || read(&http, &key, "").await;
+        let after = until("the feed is read again", again, |page| page.status == 200).await;
+        let (before, after) = (before.json(), after.json());
+        let is_kept = deliveries(&after).starts_with(deliveries(&before));
+        assert!(is_kept && !deliveries(&before).is_empty(), "{before} {after}");
     }
 
     /// Waits until a request that waits has looked again and again.
