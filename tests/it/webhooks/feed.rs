@@ -80,22 +80,33 @@ fn numbers(page: &Value) -> Vec<i64> {
 #[tokio::test]
 async fn the_feed_has_what_webhooks_have_under_numbers_that_no_attempt_or_replay_changes() {
     let outbound = OutboundWorld::shared().await;
-    let (key, _) = outbound.reader("/hooks").await;
+    let (key, subscription) = outbound.reader("/hooks").await;
     outbound.receiver.respond_to_next("/hooks", [Behavior::status(500)]);
     for _ in 0..3 {
         outbound.open_lead().await;
     }
     outbound.until_deliveries("delivered", 3).await;
+    // One that is dead-lettered after six attempts, a test event that fails and is dropped, and one more.
+    outbound.receiver.respond_to_next("/hooks", vec![Behavior::status(500); 7]);
+    outbound.open_lead().await;
+    outbound.until_deliveries("dead", 1).await;
+    outbound.world.connectctl.run(&["subscription", "test", &subscription.id]).await;
+    outbound.open_lead().await;
+    outbound.until_deliveries("delivered", 4).await;
+    outbound.world.database.until_count("SELECT count(*) FROM deliveries WHERE needs_notice", 0).await;
     let rows = async || outbound.world.database.rows("SELECT * FROM deliveries ORDER BY number", &[]).await;
     let before = rows().await;
     let response = outbound.read(&key, "").await;
     let page = response.json();
-    assert_eq!((numbers(&page), &page["oldest"]), (vec![1, 2, 3], &json!(1)));
+    assert_eq!((numbers(&page), &page["oldest"]), (vec![1, 2, 3, 4, 5, 6], &json!(1)));
     assert_eq!(rows().await, before, "reading changes nothing");
-    let first = &deliveries(&page)[0];
-    outbound.world.connectctl.json(&["delivery", "replay", text(&first["deliveryId"])]).await;
+    for replayed in [0, 3] {
+        let id = text(&deliveries(&page)[replayed]["deliveryId"]);
+        outbound.world.connectctl.json(&["delivery", "replay", id]).await;
+    }
 
-    let received = outbound.receiver.wait_for(5).await;
+    // Attempts: 4 of the first three, 6 of the dead one, 1 each of the dropped and the last one, and 2 replays.
+    let received = outbound.receiver.wait_for(14).await;
     let by_id: HashMap<&str, &Value> =
         deliveries(&page).iter().map(|delivery| (text(&delivery["deliveryId"]), delivery)).collect();
     let as_sent = String::from_utf8_lossy(&response.body);
@@ -103,19 +114,20 @@ async fn the_feed_has_what_webhooks_have_under_numbers_that_no_attempt_or_replay
         let delivery = by_id[webhook.header("x-connect-delivery")];
         assert_eq!(webhook.header("x-connect-sequence"), delivery["number"].to_string());
         assert!(as_sent.contains(&format!("\"envelope\":{}", String::from_utf8_lossy(&webhook.body))));
-        assert_eq!(delivery["state"], "delivered");
     }
-    outbound.until_deliveries("delivered", 3).await;
+    let states: Vec<_> = deliveries(&page).iter().map(|delivery| text(&delivery["state"])).collect();
+    assert_eq!(states, ["delivered", "delivered", "delivered", "dead", "dropped", "delivered"]);
+    outbound.until_deliveries("delivered", 5).await;
     assert_eq!(outbound.numbers(&key, "after=0&limit=2").await, [1, 2]);
-    assert_eq!(outbound.numbers(&key, "after=2").await, [3]);
-    for beyond in ["after=3", "after=9223372036854775807"] {
+    assert_eq!(outbound.numbers(&key, "after=2").await, [3, 4, 5, 6]);
+    for beyond in ["after=6", "after=9223372036854775807"] {
         assert_eq!(outbound.numbers(&key, beyond).await, [0; 0]);
     }
 
     // What retention and erasure leave.
     outbound.world.database.execute("DELETE FROM deliveries WHERE number = 1; DELETE FROM outbox").await;
     let page = outbound.read(&key, "").await.json();
-    assert_eq!((numbers(&page), &page["oldest"]), (vec![2, 3], &json!(2)));
+    assert_eq!((numbers(&page), &page["oldest"]), (vec![2, 3, 4, 5, 6], &json!(2)));
     assert!(deliveries(&page).iter().all(|delivery| delivery["envelope"].is_null()), "{page}");
 }
 
