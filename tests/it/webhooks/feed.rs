@@ -5,9 +5,10 @@ use futures_util::future::join;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use tests::dedicated_servers::{Postgres, StopMode};
+use tests::raw::{RawConnection, head};
 use tests::{
-    ApiKey, Authority, Behavior, CommandOutput, HttpClient, HttpResponse, RECORDS, Receiver, World, WorldBuilder, text,
-    until,
+    ApiKey, Authority, Behavior, CommandOutput, HttpClient, HttpRequest, HttpResponse, RECORDS, Receiver, World,
+    WorldBuilder, text, until, until_equal,
 };
 
 impl OutboundWorld {
@@ -27,6 +28,21 @@ impl OutboundWorld {
     /// What `key` reads, with these parameters.
     async fn read(&self, key: &ApiKey, parameters: &str) -> HttpResponse {
         read(self.world.http(), key, parameters).await
+    }
+
+    /// Begins as many waits as a tenant may have, and more until one is refused. Returns it, with those that wait.
+    async fn fill_waits(&self, key: &ApiKey) -> (HttpRequest, Vec<RawConnection>) {
+        let mut waiting = Vec::new();
+        for _ in 0..16 {
+            let mut connection = RawConnection::to(self.world.http().address()).await;
+            connection.send_request(&request(key, "wait=30")).await;
+            waiting.push(connection);
+        }
+        let send = async || {
+            let another = request(key, "wait=1");
+            (self.world.http().send(&another).await.status, another)
+        };
+        (until("a request is refused", send, |(status, _)| *status == 503).await.1, waiting)
     }
 
     async fn numbers(&self, key: &ApiKey, parameters: &str) -> Vec<i64> {
@@ -65,8 +81,12 @@ impl OutboundWorld {
     }
 }
 
+fn request(key: &ApiKey, parameters: &str) -> HttpRequest {
+    key.records("GET", &format!("{RECORDS}/webhooks?{parameters}"), "")
+}
+
 async fn read(http: &HttpClient, key: &ApiKey, parameters: &str) -> HttpResponse {
-    http.send(&key.records("GET", &format!("{RECORDS}/webhooks?{parameters}"), "")).await
+    http.send(&request(key, parameters)).await
 }
 
 fn deliveries(page: &Value) -> &[Value] {
@@ -169,11 +189,15 @@ async fn a_key_reads_its_own_subscription_and_as_often_as_other_reads() {
 }
 
 #[tokio::test]
-async fn a_request_waits_until_a_delivery_comes_its_key_is_revoked_or_ingest_ends() {
+async fn a_request_waits_for_a_place_until_a_delivery_comes_its_key_or_subscription_goes_or_ingest_ends() {
     // Less than the longest wait.
     let builder = World::with().set("CONNECT_SHUTDOWN_TIMEOUT", "5s");
     let mut outbound = OutboundWorld::join(builder).await;
     let (key, _) = outbound.reader("/hooks").await;
+    let (refused, waiting) = outbound.fill_waits(&key).await;
+    drop(waiting);
+    let send = async || outbound.world.http().send(&refused).await.status;
+    until_equal("its signature is not used up, and it waits", 200, send).await;
     let open = async {
         outbound.until_looks().await;
         outbound.open_lead().await;
@@ -186,15 +210,32 @@ async fn a_request_waits_until_a_delivery_comes_its_key_is_revoked_or_ingest_end
     };
     let (response, ()) = join(outbound.read(&key, "after=1&wait=30"), revoke).await;
     response.assert_error(401, "unauthorized");
+    let (key, subscription) = outbound.reader("/removed").await;
+    let remove = async {
+        outbound.until_looks().await;
+        outbound.change_subscription("remove", &subscription).await;
+    };
+    let (response, ()) = join(outbound.read(&key, "wait=30"), remove).await;
+    response.assert_error(404, "not_found");
 
     let (key, _) = outbound.reader("/others").await;
     let http = HttpClient::new(outbound.world.http().address());
+    // Its body arrives once the drain has begun.
+    let mut late = RawConnection::to(http.address()).await;
+    let head = head(&key.records("GET", &format!("{RECORDS}/webhooks?wait=30"), "x"));
+    late.send([head.as_slice(), b"content-length: 1\r\n\r\n"].concat()).await;
+    let responses = async {
+        let first = read(&http, &key, "wait=30").await;
+        late.send("x").await;
+        (first, late.response().await.expect("a response"))
+    };
     let end = async {
         outbound.until_looks().await;
         assert_eq!(outbound.world.ingests[0].terminate().await.code(), Some(0));
     };
-    let (response, ()) = join(read(&http, &key, "wait=30"), end).await;
+    let ((response, late), ()) = join(responses, end).await;
     assert_eq!((response.status, numbers(&response.json())), (200, vec![]));
+    assert!(late.status == 200 && late.body.contains("\"data\":[]"), "{late:?}");
 }
 
 /// Reads the feed until it has shown that many deliveries, each with the next number. Returns their envelopes.
