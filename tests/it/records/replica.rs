@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use serde_json::json;
 use std::time::{Duration, Instant};
 use tests::dedicated_servers::Postgres;
-use tests::{HttpClient, HttpRequest, MAX_WAIT, World, event, eventually};
+use tests::{HttpClient, HttpRequest, HttpResponse, MAX_WAIT, UNREACHED_RECEIVER, World, event, eventually, until};
 use uuid::Uuid;
 
 /// `CONNECT_STORE_TIMEOUT`: of its half, which the replica may take, enough is left for the other requests to get their responses
@@ -112,6 +112,7 @@ async fn no_read_on_a_replica_is_older_than_the_limit_or_causes_a_lost_update() 
     world.connectctl.json(&["tenant", "set", "--tenant", "acme", "--reads-per-second", "100000"]).await;
     let route = lead_route(&new_lead(&world, json!({"title": "Before"})).await);
     until_read(&world, &route, "Before").await;
+    the_feed_is_read_on_the_replica(&world).await;
     a_read_on_a_lagging_replica_may_be_old_and_causes_no_lost_update(&world, &standby, &route).await;
 
     world.set("CONNECT_READ_MAX_LAG", "2s");
@@ -124,6 +125,20 @@ async fn no_read_on_a_replica_is_older_than_the_limit_or_causes_a_lost_update() 
     let changed = patch(&world, &route, json!({"title": "At last"})).await;
     assert_reads_are_bounded(&world, &route, "At last", Instant::now()).await;
     assert_eq!(changed.status, 200);
+}
+
+/// Also a part with a new delivery, which the primary would make durable first.
+async fn the_feed_is_read_on_the_replica(world: &World) {
+    let create =
+        ["subscription", "create", "--tenant", "acme", "--url", UNREACHED_RECEIVER, "--key", &world.key.prefix];
+    world.connectctl.json(&create).await;
+    let insert = "INSERT INTO deliveries (tenant_id, subscription_id, delivery_id, event_id, number, created_at, state)
+        SELECT tenant_id, subscription_id, gen_random_uuid(), gen_random_uuid(), 7, now(), 'dropped' FROM subscriptions";
+    world.database.execute(insert).await;
+    let feed = async || get(world, "/webhooks").await;
+    let is_shown = |page: &HttpResponse| page.status == 200 && page.json()["data"][0]["number"] == 7;
+    until("the replica has the delivery", feed, is_shown).await;
+    assert!(reads_on(world, "primary").await < 0.5, "no read was on the primary");
 }
 
 async fn a_read_on_a_lagging_replica_may_be_old_and_causes_no_lost_update(
