@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tests::{ApiKey, Event, HttpClient, HttpError, World, batch, event, eventually, text};
 use tokio::sync::watch;
 
-pub(crate) const BATCHES: usize = 90;
+const BATCHES: usize = 90;
 pub(crate) const EVENTS: usize = 5;
 const SENDERS: usize = 6;
 /// Between two batches of a sender when their number has no bound.
@@ -150,6 +150,12 @@ impl Burst {
     pub(crate) fn interrupted(&self) -> usize {
         let is_interrupted = |code: &Option<String>| code.as_deref() != Some("overloaded");
         self.batches.iter().filter(|sent| sent.refusals.iter().any(is_interrupted)).count()
+    }
+
+    /// How long after `time` the first try began that succeeded.
+    pub(crate) fn first_success_after(&self, time: Instant) -> Duration {
+        let later = self.batches.iter().filter_map(|sent| sent.begun.checked_duration_since(time));
+        later.min().expect("a batch succeeds after that time")
     }
 
     /// Checks that every event of the burst was applied exactly once, with the ids that were returned.

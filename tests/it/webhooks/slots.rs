@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 use tests::{Behavior, World, eventually};
 
-/// A killed or stopped dispatcher delays its slots by at most ten seconds. Programs of tests share processors with dozens of others.
+/// Longest wait for slots that move: programs of tests share processors with dozens of others.
 const TAKEN_OVER: Duration = Duration::from_secs(60);
 const TENANTS: [&str; 6] = ["t0", "t1", "t2", "t3", "t4", "t5"];
 
@@ -29,6 +29,28 @@ impl OutboundWorld {
             if shares == expected { Ok(()) } else { Err(format!("{shares:?}")) }
         })
         .await;
+    }
+
+    /// Notes by the clock of the database, in the table `moves`, when a slot gets a holder.
+    async fn note_moves(&self) {
+        let trigger = "CREATE TABLE moves (at timestamptz NOT NULL);
+            CREATE FUNCTION note_move() RETURNS trigger LANGUAGE plpgsql AS
+                $$ BEGIN INSERT INTO moves VALUES (clock_timestamp()); RETURN NULL; END $$;
+            CREATE TRIGGER note_move AFTER UPDATE OF holder ON dispatcher_slots FOR EACH ROW
+                WHEN (NEW.holder IS NOT NULL) EXECUTE FUNCTION note_move()";
+        self.world.database.execute(trigger).await;
+    }
+
+    /// Takes the present for the beginning of the next moves.
+    async fn begin_moves(&self) {
+        self.world.database.execute("DELETE FROM moves; INSERT INTO moves VALUES (clock_timestamp())").await;
+    }
+
+    /// Checks that slots moved, and none later than so many seconds after the beginning.
+    async fn assert_moved_within(&self, seconds: i64) {
+        let took = "SELECT ceil(extract(epoch FROM max(at) - min(at)))::bigint FROM moves";
+        let took = self.world.database.count(took).await;
+        assert!((1..=seconds).contains(&took), "{took} s");
     }
 
     /// Sets the clock of the database ahead, as sessions see it that find these functions before Postgres' own.
@@ -80,12 +102,17 @@ async fn dispatchers_share_the_slots_and_take_over_those_of_a_killed_one() {
     outbound.send_to_tenants(5, 5).await;
     // What is on record is not repeated.
     outbound.until_settled().await;
+    outbound.note_moves().await;
+    outbound.begin_moves().await;
     outbound.world.dispatchers.remove(0).kill();
     outbound.send_to_tenants(5, 10).await;
     outbound.until_shares(&[32, 32]).await;
+    outbound.assert_moved_within(10).await;
     let mut ended = outbound.world.dispatchers.remove(0);
+    outbound.begin_moves().await;
     assert_eq!(ended.terminate().await.code(), Some(0));
     outbound.until_shares(&[64]).await;
+    outbound.assert_moved_within(2).await;
     outbound.until_settled().await;
     assert_eq!(outbound.receiver.count(), 10 * TENANTS.len(), "each once");
     outbound.assert_numbers_have_no_holes().await;
