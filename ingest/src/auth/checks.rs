@@ -38,12 +38,17 @@ pub(super) fn check_signature(
     let old = key.as_ref().and_then(|key| key.old_secret(now));
     let (old, has_old) = (old.map_or(DUMMY_SECRET, |secret| secret.reveal().as_bytes()), old.is_some());
     let active = key.as_ref().map_or(Err(AuthFailure::UnknownKey), |key| key.check_active(now));
+    let check_mac = |secret| {
+        #[cfg(test)]
+        tests::MACS.set(tests::MACS.get() + 1);
+        signature.check_mac(secret, signed)
+    };
     let check_macs = || {
-        let by_current = signature.check_mac(current, signed);
+        let by_current = check_mac(current);
         if by_current.is_ok() && active.is_ok() {
             return Ok(SecretKind::Current);
         }
-        let by_old = signature.check_mac(old, signed);
+        let by_old = check_mac(old);
         // The dummy is not a secret of the key. A correct MAC of an inactive key is `Ok` here; `active?` refuses it below.
         if has_old && by_old.is_ok() { Ok(SecretKind::Old) } else { by_current.map(|()| SecretKind::Current) }
     };
@@ -70,6 +75,12 @@ mod tests {
     use crate::auth::key::OldSecret;
     use common::sealed::Secret;
     use common::signature::sign;
+    use std::cell::Cell;
+
+    thread_local! {
+        /// MACs that this thread has computed.
+        pub(super) static MACS: Cell<u32> = const { Cell::new(0) };
+    }
 
     const NOW: i64 = 1_767_225_600;
     const BODY: Signed<'static> = Signed::Body(b"{}");
@@ -138,6 +149,21 @@ mod tests {
     #[test]
     fn the_dummy_is_no_old_secret() {
         assert_eq!(check(Some(ApiKey::for_tests()), "no key has this secret", NOW), Err(AuthFailure::Mismatch));
+    }
+
+    #[test]
+    fn a_refusal_costs_the_same_macs_whatever_the_key_is() {
+        let old_secret = || Some(OldSecret { secret: Secret::new("old".to_owned()), until: DateTime::<Utc>::MAX_UTC });
+        let rotated = ApiKey { old_secret: old_secret(), ..ApiKey::for_tests() };
+        let revoked = ApiKey { is_revoked: true, old_secret: old_secret(), ..ApiKey::for_tests() };
+        for key in [None, Some(ApiKey::for_tests()), Some(rotated), Some(revoked)] {
+            MACS.set(0);
+            assert!(check(key, "wrong", NOW).is_err());
+            assert_eq!(MACS.get(), 2);
+        }
+        MACS.set(0);
+        assert!(check(Some(ApiKey { is_revoked: true, ..ApiKey::for_tests() }), "s3cret", NOW).is_err());
+        assert_eq!(MACS.get(), 2, "also if the secret is right");
     }
 
     #[test]
