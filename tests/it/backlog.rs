@@ -113,10 +113,14 @@ async fn a_caller_that_disconnects_keeps_its_share_until_its_batch_is_applied() 
     let theirs = zeta.events(batch(&contacts(&zeta, 1)));
     let _theirs = begin(&world, &theirs).await;
     world.until_depth("events", 3).await;
+    // Of two tenants, the first one has more than its part, so that nothing of it is parsed.
+    let at_fault = world.key.events("{}");
+    world.http().send(&at_fault).await.assert_error(503, "overloaded");
 
     world.add_worker().await;
-    // It was refused before its signature was used up.
+    // They were refused before their signatures were used up.
     until_equal("it is accepted", 200, async || world.http().send(&refused).await.status).await;
+    world.http().send(&at_fault).await.assert_error(400, "invalid_request");
     world.until_applied(55 + FULL as i64 + 1).await;
 }
 
