@@ -1,7 +1,8 @@
 //! Two cells behind HAProxy with the configuration of `ops/haproxy` (docs/scale.md).
 
 use tests::dedicated_servers::LoadBalancer;
-use tests::{ApiKey, HttpRequest, Program, World, batch, event};
+use tests::raw::RawConnection;
+use tests::{ApiKey, EVENTS, HttpRequest, Program, World, batch, event};
 
 /// A line of the configuration for an ingest of the test.
 fn server(ingest: &Program) -> String {
@@ -16,7 +17,9 @@ fn sent(key: &ApiKey, tenant: &str) -> HttpRequest {
 
 #[tokio::test]
 async fn requests_reach_the_cell_of_their_agency_and_no_ingest_that_is_dead() {
-    let (mut one, two) = futures_util::join!(World::with().ingests(2).start(), World::start());
+    let behind_proxy =
+        World::with().set("CONNECT_TRUSTED_PROXIES", "127.0.0.1").set("CONNECT_MAX_CONNECTIONS_PER_PEER", "1");
+    let (mut one, two) = futures_util::join!(World::with().ingests(2).start(), behind_proxy.start());
     let (alpha, beta) = (one.add_tenant("alpha").await, two.add_tenant("beta").await);
     let ingests = [&one.ingests[0], &one.ingests[1], &two.ingests[0], &two.ingests[0]];
     let addresses = ["10.0.1.11:8080", "10.0.1.12:8080", "10.0.2.11:8080", "10.0.2.12:8080"];
@@ -29,6 +32,21 @@ async fn requests_reach_the_cell_of_their_agency_and_no_ingest_that_is_dead() {
         assert_eq!(world.database.count("SELECT count(*) FROM event_ledger").await, 2);
         let read = key.records("GET", "/api/v1/crm/connect/clients?email=ana%40example.com", "");
         assert_eq!(balancer.http().send(&read).await.json()["data"][0]["email"], "ana@example.com");
+    }
+
+    // A caller that writes other addresses into its requests still has a single share.
+    let begin = async |header: &str| {
+        let mut connection = RawConnection::from([127, 0, 0, 7], balancer.http().address()).await;
+        let tenant = &beta.tenant;
+        let head = format!("POST {EVENTS} HTTP/1.1\r\nhost: connect\r\nx-connect-tenant: {tenant}\r\n{header}\r\n");
+        connection.send(format!("{head}content-length: 2\r\n\r\n{{")).await;
+        connection
+    };
+    let _under_way = begin("x-forwarded-for: 198.51.100.1").await;
+    two.ingests[0].until_sum("connect_http_connections", &[("state", "active")], 1.0).await;
+    for forged in ["x-forwarded-for: 198.51.100.2", "forwarded: for=198.51.100.3"] {
+        let refused = begin(forged).await.response().await.expect("a response");
+        assert!(refused.status == 503 && refused.body.contains("overloaded"), "{refused:?}");
     }
 
     let gamma = two.add_tenant("gamma").await;
