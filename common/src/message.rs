@@ -21,10 +21,8 @@ pub struct BatchMeta {
     /// The number of events in the batch.
     pub events: u16,
     /// Whether nothing is to be written (`Connect-Dry-Run`, D46). A worker that ignored it would write.
-    #[serde(default)]
     pub dry_run: bool,
     /// The request's trace context, as a W3C `traceparent`.
-    #[serde(default)]
     pub traceparent: Option<String>,
     /// The requests of a bundle, in the order of their events; empty for the batch of a single request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -38,7 +36,6 @@ pub struct BatchPart {
     /// The id of the part's own request.
     pub request_id: Uuid,
     /// Its trace context, as a W3C `traceparent`.
-    #[serde(default)]
     pub traceparent: Option<String>,
     /// The number of its events.
     pub events: u16,
@@ -69,7 +66,6 @@ pub struct ActionMeta {
     /// When it was published.
     pub published_at: DateTime<Utc>,
     /// The sender's trace context; the AMQP header `traceparent` is accepted as well.
-    #[serde(default)]
     pub traceparent: Option<String>,
 }
 
@@ -101,13 +97,10 @@ pub struct DeliveryMeta {
     /// When it was published.
     pub published_at: DateTime<Utc>,
     /// The trace context of the event's cause, if known.
-    #[serde(default)]
     pub traceparent: Option<String>,
     /// The request that caused the event, if known.
-    #[serde(default)]
     pub request_id: Option<Uuid>,
     /// The result of the last attempt.
-    #[serde(default)]
     pub reason: String,
 }
 

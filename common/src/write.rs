@@ -28,10 +28,8 @@ pub struct WriteMeta {
     /// `If-Match` of a PATCH.
     pub if_match: Option<IfMatch>,
     /// Whether nothing is to be written (`Connect-Dry-Run`, D46). A worker that ignored it would write.
-    #[serde(default)]
     pub dry_run: bool,
     /// The request's trace context, as a W3C `traceparent`.
-    #[serde(default)]
     pub traceparent: Option<String>,
 }
 

@@ -30,7 +30,8 @@ async fn batch_meta(world: &World) -> Value {
     let rows = world.database.rows("SELECT tenant_id FROM tenants WHERE slug = 'acme'", &[]).await;
     let caller = json!({"tenant_id": rows[0]["tenant_id"], "tenant": "acme", "key": world.key.prefix,
         "scopes": ["events:ingest"], "origin": null});
-    json!({"requestId": Uuid::now_v7(), "caller": caller, "publishedAt": "2026-05-01T10:00:00Z", "events": 1})
+    json!({"requestId": Uuid::now_v7(), "caller": caller, "publishedAt": "2026-05-01T10:00:00Z", "events": 1,
+        "dryRun": false})
 }
 
 /// Messages that no worker can read, each with a different body.

@@ -156,7 +156,7 @@ async fn dead(world: &World, slug: &str, state: &str) -> (Uuid, QueuedMessage) {
     let client = world.database.connect().await;
     client.execute(insert, &[&tenant, &delivery, &event, &subscription, &state]).await.expect("a row");
     let meta = json!({"tenantId": tenant, "deliveryId": delivery, "subscriptionId": subscription, "eventId": event,
-        "eventType": "lead.assigned", "attempt": 6, "publishedAt": "2026-05-01T10:00:00Z"});
+        "eventType": "lead.assigned", "attempt": 6, "publishedAt": "2026-05-01T10:00:00Z", "reason": "status 500"});
     (delivery, QueuedMessage::new(b"{}").with_meta(&meta.to_string()))
 }
 
