@@ -68,7 +68,7 @@ CREATE TABLE idempotency_keys (
     idempotency_key text        NOT NULL,
     request_hash    bytea       NOT NULL,
     status          smallint    NOT NULL,
-    etag            text,
+    etag            text        NOT NULL,
     body            json        NOT NULL,
     created_at      timestamptz NOT NULL,
     PRIMARY KEY (tenant_id, key_prefix, idempotency_key)

@@ -239,8 +239,8 @@ async fn two_workers_use_an_idempotency_key_once() {
     let write = format!(
         "INSERT INTO clients (tenant_id, client_id, name, email, email_key, client_type, created_at, updated_at)
          VALUES ({tenant}, gen_random_uuid(), '', 'bo@example.com', 'bo@example.com', 'individual', now(), now());
-         INSERT INTO idempotency_keys (tenant_id, key_prefix, idempotency_key, request_hash, status, body, created_at)
-         VALUES ({tenant}, '{}', 'k-1', '\\x00', 201, '{{}}', now());
+         INSERT INTO idempotency_keys (tenant_id, key_prefix, idempotency_key, request_hash, status, etag, body, created_at)
+         VALUES ({tenant}, '{}', 'k-1', '\\x00', 201, '', '{{}}', now());
          SELECT count_writes({tenant}, date_trunc('month', now())::date, 1, now() + interval '1 minute');
          COMMIT",
         key.prefix

@@ -28,8 +28,8 @@ const DAY: &str = "
         SELECT tenant_id, pg_temp.id('delivery', at), attempt, at, 200, 1 FROM day, generate_series(1, 1 + n % 2) attempt;
     UPDATE deliveries SET state = CASE WHEN day.number < 30 AND n = 7 THEN 'dead' ELSE 'delivered' END, next_attempt_at = NULL
         FROM day WHERE delivery_id = pg_temp.id('delivery', at);
-    INSERT INTO idempotency_keys (tenant_id, key_prefix, idempotency_key, request_hash, status, body, created_at)
-        SELECT tenant_id, 'ck_1', at::text, '\\x00', 201, '{}', at FROM day WHERE n % 4 = 0;
+    INSERT INTO idempotency_keys (tenant_id, key_prefix, idempotency_key, request_hash, status, etag, body, created_at)
+        SELECT tenant_id, 'ck_1', at::text, '\\x00', 201, '', '{}', at FROM day WHERE n % 4 = 0;
     INSERT INTO notifications (tenant_id, notification_id, at, recipient, kind, text)
         SELECT tenant_id, pg_temp.id('notification', at), at, 'ada@acme.test', 'lead_assigned', 'x' FROM day WHERE n % 4 = 0;
     INSERT INTO event_ledger (tenant_id, event_id, event_type, key_prefix, request_id, ordinal, applied_at, warnings)

@@ -87,8 +87,8 @@ async fn insert(database: &TestDatabase, statement: &str, at: DateTime<Utc>) {
 }
 
 const IDEMPOTENCY_KEY: &str = "INSERT INTO idempotency_keys
-    (tenant_id, key_prefix, idempotency_key, request_hash, status, body, created_at)
-    VALUES ($1, 'ck_1', ($2::uuid)::text, '\\x00', 201, '{}', $3)";
+    (tenant_id, key_prefix, idempotency_key, request_hash, status, etag, body, created_at)
+    VALUES ($1, 'ck_1', ($2::uuid)::text, '\\x00', 201, '', '{}', $3)";
 const NOTIFICATION: &str = "INSERT INTO notifications (tenant_id, notification_id, at, recipient, kind, text)
     VALUES ($1, $2, $3, 'ada@acme.test', 'lead_assigned', 'x')";
 const LEDGER_ENTRY: &str = "INSERT INTO event_ledger

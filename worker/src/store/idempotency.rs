@@ -96,7 +96,7 @@ impl StoredResponses {
             let key = IdempotencyKey { tenant, key_prefix: columns.take(), key: columns.take() };
             let request_hash = columns.take();
             let status = u16::try_from(columns.take::<i16>()).map_err(|_| super::unreadable("status"))?;
-            let etag = columns.take::<Option<String>>().unwrap_or_default();
+            let etag = columns.take();
             let body = RawValue::from_string(columns.take()).map_err(|_| super::unreadable("response"))?;
             let written = Written { status, etag, replayed: true, body };
             stored.insert(key, StoredResponse { request_hash, written });
