@@ -49,16 +49,11 @@ described! {
         "Seconds from a request's head to its response, by route",
     CONSOLE_REQUESTS: counter "connect_console_requests_total"
         "Requests to the settings area by route, method and status",
-    CONSOLE_DURATION: histogram "connect_console_request_duration_seconds"
-        "Seconds in which the settings area handled a request, by route",
     HTTP_CONNECTIONS: gauge "connect_http_connections"
         "Open connections to the API, by state: idle without a request under way, or active",
     HTTP_CONNECTIONS_MAX: gauge "connect_http_connections_max" "Maximum number of connections to the API at once",
     HTTP_CONNECTIONS_REFUSED: counter "connect_http_connections_refused_total"
         "Connections that were closed instead of served, by reason: all, peer or network, whose limit was reached",
-    HTTP_CONNECTIONS_CLOSED: counter "connect_http_connections_closed_total"
-        "Connections that were closed for others: idle ones, and ones with a slow request body or an unread \
-         response",
     AUTH_FAILURES: counter "connect_auth_failures_total" "Refused authentications by reason",
     REFUSED_REQUESTS: counter "connect_refused_requests_total"
         "Refused requests that name a key, by outcome: recorded, sampled (beyond the number of a minute), or lost \

@@ -7,7 +7,7 @@ use super::connection_table::Table;
 use super::times::ConnectionTimes;
 use crate::limited;
 use crate::log_limit::LogLimit;
-use crate::metrics::{HTTP_CONNECTIONS, HTTP_CONNECTIONS_CLOSED, HTTP_CONNECTIONS_MAX, HTTP_CONNECTIONS_REFUSED};
+use crate::metrics::{HTTP_CONNECTIONS, HTTP_CONNECTIONS_MAX, HTTP_CONNECTIONS_REFUSED};
 use crate::shares::Network;
 use metrics::Gauge;
 use std::fmt;
@@ -133,7 +133,6 @@ impl Connections {
 
 fn close(evicted: impl IntoIterator<Item = CancellationToken>) {
     for connection in evicted {
-        metrics::counter!(HTTP_CONNECTIONS_CLOSED).increment(1);
         connection.cancel();
     }
 }

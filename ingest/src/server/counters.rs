@@ -4,9 +4,7 @@ use crate::auth::AuthFailure;
 use crate::http::route::{EndpointKind, Route};
 use crate::overload::OverloadReason;
 use common::http::ConnectionRefusal;
-use common::metrics::{
-    AUTH_FAILURES, HTTP_CONNECTIONS_CLOSED, HTTP_CONNECTIONS_REFUSED, HTTP_REQUESTS, OVERLOADED, register_counter,
-};
+use common::metrics::{AUTH_FAILURES, HTTP_CONNECTIONS_REFUSED, HTTP_REQUESTS, OVERLOADED, register_counter};
 
 /// Registers the counters whose labels are known in advance.
 pub(super) fn register_counters() {
@@ -19,7 +17,6 @@ pub(super) fn register_counters() {
     for refusal in ConnectionRefusal::ALL {
         register_counter(HTTP_CONNECTIONS_REFUSED, &[("reason", refusal.as_str())]);
     }
-    register_counter(HTTP_CONNECTIONS_CLOSED, &[]);
     for endpoint in Route::ALL.iter().flat_map(|route| route.endpoints()) {
         let success = if endpoint.kind() == EndpointKind::Create { "201" } else { "200" };
         for status in [success, "500", "503"] {

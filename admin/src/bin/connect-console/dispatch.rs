@@ -14,10 +14,9 @@ use crate::routes::{Found, Handler, Verb, find};
 use admin::console::{FormResult, SentForm, Session, SignInMethod, find_session};
 use admin::tenants;
 use bytes::Bytes;
-use common::metrics::{CONSOLE_DURATION, CONSOLE_REQUESTS};
+use common::metrics::CONSOLE_REQUESTS;
 use hyper::Method;
 use maud::html;
-use std::time::Instant;
 use tokio_postgres::Client;
 use warp::reply::Response;
 
@@ -28,32 +27,30 @@ const NO_ROUTE: &str = "none";
 pub(crate) async fn respond(
     app: &App, request: &Request, body: impl AsyncFnOnce(bool) -> Result<Bytes, Failure>,
 ) -> Response {
-    let begun = Instant::now();
     let mut label = NO_ROUTE;
     let handled = request.database_time.limit(handle(app, request, body, &mut label)).await;
     let handled = handled.map_err(Failure::from).flatten();
     let response = handled.unwrap_or_else(|failure| failure.into_response(request.id));
-    finish(app, request, label, begun, response)
+    finish(app, request, label, response)
 }
 
 /// The response to a request whose handler has panicked.
 pub(crate) fn respond_after_panic(app: &App, request: &Request) -> Response {
     let response = Failure::Panicked.into_response(request.id);
-    finish(app, request, NO_ROUTE, Instant::now(), response)
+    finish(app, request, NO_ROUTE, response)
 }
 
 /// The response to a request of a peer whose share is used up.
 pub(crate) fn respond_overloaded(app: &App, request: &Request) -> Response {
     let response = Failure::Overloaded.into_response(request.id);
-    finish(app, request, NO_ROUTE, Instant::now(), response)
+    finish(app, request, NO_ROUTE, response)
 }
 
-fn finish(app: &App, request: &Request, label: &'static str, begun: Instant, mut response: Response) -> Response {
+fn finish(app: &App, request: &Request, label: &'static str, mut response: Response) -> Response {
     add_headers(app, request.id, response.headers_mut());
     let method = if request.method == Method::POST { "POST" } else { "GET" };
     let status = response.status().as_str().to_owned();
     metrics::counter!(CONSOLE_REQUESTS, "route" => label, "method" => method, "status" => status).increment(1);
-    metrics::histogram!(CONSOLE_DURATION, "route" => label).record(begun.elapsed().as_secs_f64());
     response
 }
 
