@@ -86,7 +86,8 @@ async fn an_agency_has_at_most_as_many_keys_subscriptions_and_members_as_the_set
         ("members", "active = false", "'email', n || '@example.com'", &other),
     ] {
         let copies = format!(
-            "INSERT INTO {table} SELECT (r).* FROM (SELECT jsonb_populate_record(r, jsonb_build_object({copy})) AS r
+            "INSERT INTO {table} SELECT (r).* FROM (SELECT jsonb_populate_record(NULL::{table},
+                to_jsonb(r) || jsonb_build_object({copy})) AS r
                 FROM (SELECT * FROM {table} LIMIT 1) r, generate_series(1, 30) n) r"
         );
         console.world.database.execute(&format!("UPDATE {table} SET {retire}")).await;
