@@ -88,7 +88,7 @@ const LATE: TimeDelta = TimeDelta::hours(6);
 pub(super) async fn retention(client: &Client, settings: &RetentionSettings) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for rule in RULES {
-        let Some(cutoff) = rule.period(settings).cutoff(clock::now() - LATE) else { continue };
+        let Some(cutoff) = rule.period(settings).cutoff(clock::database_now() - LATE) else { continue };
         for (table, due) in rule.tables.iter().zip(rule.due(client, cutoff, None).await?.rows) {
             if due > 0 {
                 findings.push(Finding::warning(

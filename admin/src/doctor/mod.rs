@@ -148,7 +148,11 @@ async fn connect_databases(installation: &Installation, report: &mut Report) -> 
         // Without DATABASE_DIRECT_URL it is DATABASE_URL.
         let name = if place == 0 && settings.direct_url == settings.url { "DATABASE_URL" } else { name };
         match open(url, place == 0).await {
-            Ok(opened) if place == 0 => databases.primary = Some(opened),
+            Ok(opened) if place == 0 => {
+                // Its time is what rows are compared with.
+                drop(within(async { Ok(db::is_read_only(&opened).await?) }).await);
+                databases.primary = Some(opened);
+            }
             Ok(opened) if *url == settings.read_url && *url != settings.url => {
                 databases.replica = Some(opened);
             }

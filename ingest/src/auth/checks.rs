@@ -21,14 +21,14 @@ pub(super) fn signed<'a>(scheme: Scheme, head: &'a RequestHead, body: &'a [u8]) 
     }
 }
 
-/// Steps 2 to 4: the key is active, the signature is fresh at `now`, its MAC verifies with the current secret or, during an
-/// overlap, with the old one (D33). Returns which secret it was.
+/// Steps 2 to 4: the key is active at `now`, the signature is fresh at `received_at`, its MAC verifies with the current secret or,
+/// during an overlap, with the old one (D33). Returns which secret it was.
 ///
 /// The time that a refusal takes depends on the signature's timestamp and the body's size, never on the key: two MACs are
 /// computed whether the key exists, has one secret or two, or is revoked. Only a request that is accepted with the current
 /// secret costs one.
 pub(super) fn check_signature(
-    key: Option<Arc<ApiKey>>, signature: &Signature, signed: Signed<'_>, now: DateTime<Utc>,
+    key: Option<Arc<ApiKey>>, signature: &Signature, signed: Signed<'_>, received_at: i64, now: DateTime<Utc>,
 ) -> Result<(Arc<ApiKey>, SecretKind), AuthFailure> {
     let (scheme, size) = match signed {
         Signed::Body(body) => (Scheme::V1, body.len()),
@@ -52,7 +52,7 @@ pub(super) fn check_signature(
         // The dummy is not a secret of the key. A correct MAC of an inactive key is `Ok` here; `active?` refuses it below.
         if has_old && by_old.is_ok() { Ok(SecretKind::Old) } else { by_current.map(|()| SecretKind::Current) }
     };
-    let verdict = signature.check_fresh(scheme, now.timestamp()).and_then(|()| run_cpu_bound(size, check_macs));
+    let verdict = signature.check_fresh(scheme, received_at).and_then(|()| run_cpu_bound(size, check_macs));
     active?;
     let key = key.ok_or(AuthFailure::UnknownKey)?;
     Ok((key, verdict?))
@@ -88,7 +88,7 @@ mod tests {
     fn check(key: Option<ApiKey>, secret: &str, at: i64) -> Result<(), AuthFailure> {
         let signature = Signature::parse(&sign(secret.as_bytes(), at, BODY)).unwrap();
         let now = DateTime::from_timestamp(NOW, 999_000_000).unwrap();
-        check_signature(key.map(Arc::new), &signature, BODY, now).map(drop)
+        check_signature(key.map(Arc::new), &signature, BODY, NOW, now).map(drop)
     }
 
     #[test]
@@ -118,8 +118,8 @@ mod tests {
         let signature = Signature::parse(&sign(b"s3cret", NOW, request)).unwrap();
         let now = DateTime::from_timestamp(NOW, 0).unwrap();
         let key = || Some(Arc::new(ApiKey::for_tests()));
-        assert_eq!(check_signature(key(), &signature, BODY, now).map(drop), Err(AuthFailure::WrongScheme));
-        assert_eq!(check_signature(key(), &signature, request, now).map(drop), Ok(()));
+        assert_eq!(check_signature(key(), &signature, BODY, NOW, now).map(drop), Err(AuthFailure::WrongScheme));
+        assert_eq!(check_signature(key(), &signature, request, NOW, now).map(drop), Ok(()));
     }
 
     #[test]
@@ -136,7 +136,7 @@ mod tests {
         };
         let check = |secret: &str, until| {
             let signature = Signature::parse(&sign(secret.as_bytes(), NOW, BODY)).unwrap();
-            check_signature(rotated(until), &signature, BODY, now).map(|(_, by)| by)
+            check_signature(rotated(until), &signature, BODY, NOW, now).map(|(_, by)| by)
         };
         let later = now + chrono::TimeDelta::milliseconds(1);
         assert_eq!(check("s3cret", later), Ok(SecretKind::Current));
@@ -172,7 +172,7 @@ mod tests {
         let old_secret = OldSecret { secret: Secret::new("old".to_owned()), until: DateTime::<Utc>::MAX_UTC };
         let key = ApiKey { is_revoked: true, old_secret: Some(old_secret), ..ApiKey::for_tests() };
         let signature = Signature::parse(&sign(b"old", NOW, BODY)).unwrap();
-        let checked = check_signature(Some(Arc::new(key)), &signature, BODY, now).map(|(_, by)| by);
+        let checked = check_signature(Some(Arc::new(key)), &signature, BODY, NOW, now).map(|(_, by)| by);
         assert_eq!(checked, Err(AuthFailure::RevokedKey));
     }
 

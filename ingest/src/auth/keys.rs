@@ -122,7 +122,7 @@ impl Keys {
         let binding = api_key_binding(TenantId(row.tenant_id), row.prefix.as_str());
         let secret = self.masters.open(&row.secret_sealed, &binding)?;
         // One whose overlap has ended is not needed, so it need not be readable.
-        let old_secret = row.old_secret.filter(|(_, until)| clock::now() < *until);
+        let old_secret = row.old_secret.filter(|(_, until)| clock::database_now() < *until);
         let open_old =
             |(sealed, until): (Vec<u8>, _)| Ok(OldSecret { secret: self.masters.open(&sealed, &binding)?, until });
         let caller = Caller {

@@ -78,12 +78,13 @@ impl Auth {
     ) -> Result<Verified, AuthError> {
         let deadline = self.deadline();
         let Credentials { key: prefix, tenant, signature } = Credentials::parse(&head.headers)?;
-        let now = clock::now();
+        // The timestamp of a signature is of the caller's clock, the times of a key are of the database's.
+        let (received_at, now) = (clock::now().timestamp(), clock::database_now());
         let check = async || {
             let key = self.keys.find(&prefix, deadline).await?;
             let exists = key.is_some();
             let signed = checks::signed(scheme, head, body);
-            let checked = checks::check_signature(key, &signature, signed, now);
+            let checked = checks::check_signature(key, &signature, signed, received_at, now);
             Ok::<_, AuthError>(checked.map_err(|failure| (failure, exists)))
         };
         let mut checked = check().await?;
@@ -113,7 +114,7 @@ impl Auth {
         let Caller { key: prefix, tenant, .. } = verified.caller();
         let key = self.keys.find(prefix, self.deadline()).await?;
         let checked = key.ok_or(AuthFailure::UnknownKey).and_then(|key| {
-            key.check_active(clock::now())?;
+            key.check_active(clock::database_now())?;
             checks::check_use(&key.caller, tenant, scope)
         });
         checked.map_err(|failure| failure.refuse(Some(prefix)))

@@ -1,6 +1,7 @@
 //! Machines that show different times.
 
 use crate::advisor::act;
+use crate::auth::valid;
 use crate::records::post;
 use chrono::{DateTime, Utc};
 use common::clock;
@@ -54,7 +55,8 @@ async fn a_worker_whose_action_has_hung_for_a_minute_is_not_alive() {
 #[tokio::test]
 async fn a_worker_a_minute_ahead_and_a_dispatcher_ten_minutes_behind_lose_nothing_and_say_so() {
     let receiver = Receiver::http();
-    let world = World::with().set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true").workers(0).start().await;
+    let world = World::with().set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true").workers(0);
+    let world = world.set("CONNECT_RETENTION_NOTIFICATIONS", "off").start().await;
     let subscription = world.subscribe(&receiver.url("/")).await;
     let worker = shifted(&world, "connect-worker", "+60").await;
     worker.until_ready().await;
@@ -62,10 +64,16 @@ async fn a_worker_a_minute_ahead_and_a_dispatcher_ten_minutes_behind_lose_nothin
     until_equal("its clock", false, async || dispatcher.until_unready().await["checks"]["clock"].clone()).await;
 
     // Whatever the clock of an operator's machine shows, a link can be used for as long as it says.
-    let shifted = shift("-600").into_iter().fold(world.connectctl.clone(), |all, (name, value)| all.and(name, value));
-    let link = shifted.json(&["console", "login", "--role", "operator"]).await;
+    let elsewhere = shift("-600").into_iter().fold(world.connectctl.clone(), |all, (name, value)| all.and(name, value));
+    let link = elsewhere.json(&["console", "login", "--role", "operator"]).await;
     let left = text(&link["expiresAt"]).parse::<DateTime<Utc>>().expect("a time") - clock::now();
     assert!((3..=5).contains(&left.num_minutes()), "{link}");
+    let notification = "INSERT INTO notifications (tenant_id, notification_id, at, recipient, kind, text)
+        SELECT tenant_id, gen_random_uuid(), now() - interval '90 days 5 minutes', 'ada@acme.test', 'lead_assigned', 'x'
+        FROM tenants WHERE slug = 'acme'";
+    world.database.execute(notification).await;
+    let plan = elsewhere.and("CONNECT_RETENTION_NOTIFICATIONS", "90d").list(&["retention", "plan"]).await;
+    assert!(plan.iter().any(|row| row["what"] == "notifications" && row["due"] == 1), "{plan:?}");
 
     let response = post(&world, "/leads", json!({"contact": {"email": "ana@example.com", "name": "Ana"}})).await;
     assert_eq!(response.status, 201, "{response:?}");
@@ -77,4 +85,13 @@ async fn a_worker_a_minute_ahead_and_a_dispatcher_ten_minutes_behind_lose_nothin
     }
     let lag = worker.metrics().await.sum("connect_queue_lag_seconds_sum", &[("queue", "records")]);
     assert!(lag < 30.0, "the write waited {lag} s");
+
+    let expired = world.add_key("events:ingest").await;
+    let expire =
+        format!("UPDATE api_keys SET expires_at = now() - interval '1 minute' WHERE prefix = '{}'", expired.prefix);
+    world.database.execute(&expire).await;
+    let ingest = shifted(&world, "connect-ingest", "-100").await;
+    ingest.until_ready().await;
+    let refused = ingest.http().send(&expired.events(valid())).await;
+    assert_eq!(refused.status, 401, "by the clock of the database it has expired: {refused:?}");
 }

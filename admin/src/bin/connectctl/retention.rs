@@ -19,7 +19,7 @@ pub(crate) enum Command {
 
 pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Result<()> {
     let settings: RetentionSettings = context.settings()?;
-    let now = clock::now();
+    let now = clock::database_now();
     let Context { database, output, actor, .. } = context;
     match command {
         Command::Plan => output.print_list(&retention::plan(database, &settings, now).await?),
