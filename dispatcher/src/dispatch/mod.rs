@@ -19,7 +19,7 @@ use held_slots::HeldSlots;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -43,6 +43,8 @@ const RETURNED: usize = 64;
 /// Reads of due deliveries at a time, and subscriptions of one.
 const READS: usize = 2;
 const READ_TOGETHER: usize = 64;
+/// Removed subscriptions whose deliveries are dropped at a time.
+static DROPS: Semaphore = Semaphore::const_new(2);
 /// The wait after a failed statement.
 const FAILED_WAIT: Duration = Duration::from_millis(250);
 /// How long a subscription waits whose secret cannot be opened, or whose deliveries cannot be read.
@@ -375,6 +377,7 @@ impl Dispatch {
         }
         let (dispatcher, database) = (self.of.dispatcher, self.of.database.clone());
         self.beside(async move {
+            let _permit = DROPS.acquire().await;
             let dropped = store::drop_pending(&database, dispatcher, lease, subscription).await;
             Event::Dropped(subscription, dropped)
         });

@@ -74,6 +74,25 @@ async fn deliveries_of_a_removed_subscription_are_dropped() {
     }
     outbound.world.until_depth("webhooks.dead", 0).await;
     outbound.until_metric("connect_webhook_deliveries", &[("state", "pending")], 0.0).await;
+
+    // Those of many removed subscriptions leave connections to what is sent.
+    outbound.insert_subscriptions(20, |_| outbound.receiver.url_by_name("/many")).await;
+    let database = &outbound.world.database;
+    let change = |set: &str| format!("UPDATE subscriptions SET {set} WHERE display_url = 'https://localhost'");
+    database.execute(&change("paused_at = now()")).await;
+    outbound.open_lead().await;
+    outbound.until_deliveries("pending", 20).await;
+    let locked = database.connect().await;
+    locked.batch_execute("BEGIN; LOCK TABLE deliveries IN EXCLUSIVE MODE").await.expect("a lock");
+    database.execute(&change("removed_at = now()")).await;
+    let waiting = "wait_event_type = 'Lock' AND query LIKE '%deliveries.drop_pending%'";
+    database.until_sessions(waiting, 1).await;
+    outbound.open_lead().await;
+    let waiting = format!("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND {waiting}");
+    assert!(database.count(&waiting).await <= 2, "the others wait for these");
+    locked.batch_execute("COMMIT").await.expect("no lock");
+    outbound.until_deliveries("dropped", 22).await;
+    outbound.until_settled().await;
 }
 
 #[tokio::test]
