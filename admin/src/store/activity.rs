@@ -4,6 +4,7 @@ use super::{all, exactly_one, read_row};
 use crate::Result;
 use chrono::{DateTime, Utc};
 use common::broker::Queue;
+use common::clock;
 use tokio_postgres::{Client, Row};
 use uuid::Uuid;
 
@@ -62,9 +63,12 @@ common::statements! {
     SELECT count(*), min(received_at)
     FROM (SELECT received_at FROM advisor_actions ORDER BY tenant_id LIMIT 10000) waiting";
 
+    // Of the next thousand subscriptions with pending deliveries, with the last one of these: all of them may take longer than a
+    // statement may.
     const OLDEST_DUE = "-- deliveries.oldest_due
-    SELECT min(next_attempt_at) AS due
-    FROM pending_subscriptions(-1::smallint, '00000000-0000-0000-0000-000000000000', NULL) page WHERE NOT is_paused";
+    WITH page AS MATERIALIZED (SELECT * FROM pending_subscriptions($1, $2, 1000) AS page)
+    SELECT slot, subscription_id, (SELECT min(next_attempt_at) FROM page WHERE NOT is_paused) AS due
+    FROM page ORDER BY slot DESC, subscription_id DESC LIMIT 1";
 
     const OLDEST_PENDING = "-- outbox_pending.oldest
     SELECT min(created_at) AS created_at FROM pending_tenants() waiting";
@@ -110,7 +114,13 @@ pub(crate) async fn waiting_actions(client: &Client) -> Result<(u32, Option<Date
 /// When the delivery that is due the longest was due, or the next one will be, without those of paused subscriptions. It reads two
 /// rows of each subscription with pending deliveries.
 pub(crate) async fn oldest_due(client: &Client) -> Result<Option<DateTime<Utc>>> {
-    Ok(exactly_one(client, OLDEST_DUE, &[]).await?.try_get("due")?)
+    let (mut oldest, mut after) = (None::<DateTime<Utc>>, (-1_i16, Uuid::nil()));
+    while let Some(row) = client.query_opt(OLDEST_DUE.as_str(), &[&after.0, &after.1]).await? {
+        let due: Option<DateTime<Utc>> = row.try_get("due")?;
+        oldest = oldest.into_iter().chain(due).min();
+        after = (row.try_get("slot")?, row.try_get("subscription_id")?);
+    }
+    Ok(oldest)
 }
 
 /// When the oldest event that is not fanned out was created. It reads a row of each tenant with such events.

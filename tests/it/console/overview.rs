@@ -101,6 +101,13 @@ async fn the_oldest_event_and_webhook_are_told_however_many_wait() {
                now() - interval '1 hour' * (subscription_id = lpad('10000', 32, '0')::uuid)::int FROM subscriptions;
         UPDATE dispatcher_slots SET holder = gen_random_uuid(), leased_until = now() + interval '5 s'";
     client.batch_execute(waiting).await.expect("rows");
+    // All subscriptions together take longer than a statement may.
+    let slow = "ALTER FUNCTION pending_subscriptions(smallint, uuid, bigint) RENAME TO fast_subscriptions;
+        CREATE FUNCTION pending_subscriptions(smallint, uuid, bigint) RETURNS TABLE (slot smallint,
+            subscription_id uuid, tenant_id uuid, next_attempt_at timestamptz, is_paused boolean) LANGUAGE sql
+            AS 'SELECT * FROM fast_subscriptions($1, $2, $3) WHERE pg_sleep(0.0001) IS NOT NULL';
+        SET statement_timeout = '1s'";
+    client.batch_execute(slow).await.expect("a slow function");
     let servers = ServerStates::default();
     let told = attention::find(&client, Scope::Installation(&servers)).await.expect("what needs attention");
     for cause in ["ConnectOutboxStuck", "ConnectWebhooksLate"] {
