@@ -7,18 +7,21 @@ use tests::raw::RawConnection;
 use tests::{World, until_equal};
 
 #[tokio::test]
-async fn the_slow_pages_of_an_agency_leave_connections_to_another_one() {
+async fn the_slow_pages_of_two_agencies_leave_connections_to_another_one() {
     let console = ConsoleWorld::start().await;
+    console.world.add_tenant("second").await;
     console.world.add_tenant("other").await;
     let slow = console.admin().await;
+    let second = console.signed_in(&["--role", "admin", "--tenant", "second"]).await;
     let other = console.signed_in(&["--role", "admin", "--tenant", "other"]).await;
     let locked = console.world.database.connect().await;
     locked.batch_execute("BEGIN; LOCK TABLE audit_records").await.expect("a lock");
-    let waiting = join_all((0..20).map(|_| slow.get("/agencies/acme/audit")));
+    let pages = [(&slow, "/agencies/acme/audit"), (&second, "/agencies/second/audit")];
+    let waiting = join_all((0..40).map(|n: usize| pages[n % 2].0.get(pages[n % 2].1)));
     let others = async {
         console.world.database.until_sessions("wait_event_type = 'Lock'", 2).await;
         for _ in 0..10 {
-            assert_eq!(other.get("/agencies/other").await.status, 200, "a page of another agency");
+            assert_eq!(other.get("/agencies/other").await.status, 200, "a page of a third agency");
             assert_eq!(slow.get("/agencies/other").await.status, 404, "a session is found and refused");
         }
         locked.batch_execute("COMMIT").await.expect("no lock");
