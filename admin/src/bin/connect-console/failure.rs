@@ -38,7 +38,8 @@ pub(crate) enum Failure {
     TooLarge,
     /// The request is malformed; the text says how.
     BadRequest(&'static str),
-    /// Too much of the same kind is under way: requests or bodies, also of one address, downloads, or uses of the broker.
+    /// Too much of the same kind is under way: requests or bodies, also of one address, downloads, checks of receivers,
+    /// or uses of the broker.
     Overloaded,
     /// Too many failed attempts to sign in.
     TooManyAttempts(Duration),

@@ -1,9 +1,13 @@
 //! What may happen only once, or a few times, at a time for the same key.
 
+use crate::failure::Failure;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
+
+/// How many more with a key may wait until they are under way: each keeps a connection to the console.
+const WAITING: usize = 4;
 
 /// What is under way, by key. It is until its permit is dropped.
 #[derive(Debug)]
@@ -18,8 +22,8 @@ impl UnderWay {
         Self { of_one, by_key: Mutex::default() }
     }
 
-    /// Waits until fewer with this key are under way, behind others with this key.
-    pub(crate) async fn enter(&self, key: &str) -> OwnedSemaphorePermit {
+    /// Waits until fewer with this key are under way, behind others with this key. Too many others fail at once.
+    pub(crate) async fn enter(&self, key: &str) -> Result<OwnedSemaphorePermit, Failure> {
         let of_key = {
             let mut all = self.by_key.lock().unwrap_or_else(PoisonError::into_inner);
             all.retain(|_, one| one.strong_count() > 0);
@@ -28,7 +32,11 @@ impl UnderWay {
             all.insert(key.to_owned(), Arc::downgrade(&of_key));
             of_key
         };
-        of_key.acquire_owned().await.expect("it is never closed")
+        // Each that is under way or waits has it, and so has this one.
+        if Arc::strong_count(&of_key) > self.of_one + WAITING {
+            return Err(Failure::Overloaded);
+        }
+        Ok(of_key.acquire_owned().await.expect("it is never closed"))
     }
 }
 
@@ -106,6 +114,10 @@ mod tests {
         let mut second = pin!(under_way.enter("one"));
         let mut context = Context::from_waker(Waker::noop());
         assert!(second.as_mut().poll(&mut context).is_pending());
+        let mut more: Vec<_> = (0..WAITING).map(|_| Box::pin(under_way.enter("one"))).collect();
+        let waiting = more.iter_mut().map(|one| one.as_mut().poll(&mut context).is_pending());
+        assert_eq!(waiting.collect::<Vec<_>>(), [true, true, true, false], "no more may wait");
+        drop(more);
         drop(under_way.enter("other").await);
         drop((first, other));
         assert!(second.poll(&mut context).is_ready());

@@ -212,7 +212,7 @@ pub(crate) async fn from_provider(app: &App, request: &Request, _id: Option<&str
         return not_begun(app, request).await;
     };
     // A callback that is sent twice waits for itself, because its code works once.
-    let _under_way = app.callbacks_under_way.enter(state).await;
+    let _under_way = app.callbacks_under_way.enter(state).await?;
     let is_completed = async || -> Result<bool, Failure> {
         let client = app.database.sign_in(&request.database_time).await?;
         Ok(find_session(&client, pending.session.reveal(), false).await?.is_some())

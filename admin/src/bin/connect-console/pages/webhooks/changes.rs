@@ -58,13 +58,13 @@ fn form(view: &View<'_>, keys: &[(&str, &str)], faults: &Faults) -> Markup {
 /// Checks the URL of a form. Without a receiver it is a fault of the form.
 async fn check<'c>(change: Change<'c>, faults: &mut Faults) -> Result<(Change<'c>, Option<CheckedReceiver>), Failure> {
     let context = change.context();
-    let (app, slug, url) = (context.app, &context.tenant()?.slug, change.form().get("url").to_owned());
+    let (app, tenant, url) = (context.app, context.tenant()?, change.form().get("url").to_owned());
     let check = async {
-        let _under_way = app.receiver_checks.enter(slug).await;
-        check_receiver(&url, &app.egress).await
+        let _under_way = app.receiver_checks.enter(&tenant.slug).await?;
+        Ok::<_, Failure>(check_receiver(&url, &app.egress).await)
     };
     let (change, checked) = change.without_database(check).await?;
-    let receiver = match checked {
+    let receiver = match checked? {
         Ok(receiver) => Some(receiver),
         Err(error) => {
             if let AdminError::ReceiverNotPublic { .. } = error {
