@@ -7,10 +7,11 @@ use crate::console::Visitor;
 use common::egress::LOOK_UPS;
 use common::model::TenantId;
 use common::sealed::{MasterKey, Secret, subscription_binding, subscription_url_binding};
-use futures_util::future::join_all;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use std::collections::HashSet;
 use std::fs;
-use tests::{Behavior, Connectctl, MASTER_KEY, MAX_WAIT, Program, World, eventually};
+use tests::{Behavior, HttpResponse, MASTER_KEY, MAX_WAIT, Program, World, eventually};
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
 use tokio_postgres::Client;
@@ -189,34 +190,47 @@ async fn silent_name_servers_of_an_agencys_receivers_delay_no_other_agency() {
     assert_eq!(outbound.world.database.count(ended).await, 0, "all look-ups are under way or wait");
     outbound.until_deliveries("delivered", 300).await;
     outbound.assert_numbers_have_no_holes().await;
-    receivers_that_are_being_checked_delay_no_pages(&console, &outbound.world.connectctl, &silent).await;
+    receivers_that_are_being_checked_delay_no_pages(&console, &outbound.world, &silent).await;
 }
 
-/// The pages of the agency itself and of another one, while six receivers of the first are looked up.
-async fn receivers_that_are_being_checked_delay_no_pages(
-    console: &Program, connectctl: &Connectctl, silent: &UdpSocket,
-) {
-    let admin_of = async |tenant: &str| {
-        Visitor::signed_in(console.http(), connectctl, &["--role", "admin", "--tenant", tenant]).await
-    };
-    let (creator, other) = (admin_of("acme").await, admin_of("zeta").await);
-    let create = async |n: usize| {
-        let url = format!("https://n{n}.console.test/");
-        creator.post("/agencies/acme/webhooks", &[("url", &url)]).await
-    };
-    let pages = async {
-        let mut packet = [0; 512];
-        while !packet.windows(7).any(|part| part == b"console") {
-            timeout(MAX_WAIT, silent.recv(&mut packet)).await.expect("a look-up").expect("a packet");
+/// The pages of the agency itself and of another one while receivers of the first are looked up; then the look-ups of more agencies
+/// than one may have.
+async fn receivers_that_are_being_checked_delay_no_pages(console: &Program, world: &World, silent: &UdpSocket) {
+    let (http, connectctl) = (console.http(), &world.connectctl);
+    let creator = Visitor::signed_in(http, connectctl, &["--role", "admin", "--tenant", "acme"]).await;
+    let other = Visitor::signed_in(http, connectctl, &["--role", "admin", "--tenant", "zeta"]).await;
+    let operator = Visitor::signed_in(http, connectctl, &["--role", "operator"]).await;
+    let mut creating: FuturesUnordered<_> = (0..8).map(|_| create(&creator, "acme", "first")).collect();
+    for _ in 0..3 {
+        let status = creating.next().await.map(|response| response.status);
+        assert_eq!(status, Some(503), "one is under way, and four wait");
+    }
+    until_looked_up(silent, "first").await;
+    for _ in 0..10 {
+        assert_eq!(other.get("/agencies/zeta").await.status, 200, "a page of another agency");
+        assert_eq!(creator.get("/agencies/acme").await.status, 200, "a page of the agency");
+    }
+    let tenants = "INSERT INTO tenants (tenant_id, slug, name, enquiry_prefix, discovery_enabled, created_at)
+        SELECT gen_random_uuid(), 'small-' || n, 'Small', 'ENQ', true, now() FROM generate_series(0, 1000) n";
+    world.database.execute(tenants).await;
+    for n in 0..=LOOK_UPS.div_ceil(3) {
+        let name = format!("small-{n}");
+        tokio::select! {
+            created = create(&operator, &name, &name) => panic!("it cannot be looked up: {created:?}"),
+            () = until_looked_up(silent, &name) => {}
         }
-        for _ in 0..10 {
-            assert_eq!(other.get("/agencies/zeta").await.status, 200, "a page of another agency");
-            assert_eq!(creator.get("/agencies/acme").await.status, 200, "a page of the agency");
-        }
-    };
-    tokio::select! {
-        created = join_all((0..6).map(create)) => panic!("none can be looked up: {created:?}"),
-        () = pages => {}
+    }
+}
+
+async fn create(visitor: &Visitor<'_>, tenant: &str, name: &str) -> HttpResponse {
+    let url = format!("https://{name}.console.test/");
+    visitor.post(&format!("/agencies/{tenant}/webhooks"), &[("url", &url)]).await
+}
+
+async fn until_looked_up(silent: &UdpSocket, name: &str) {
+    let mut packet = [0; 512];
+    while !packet.windows(name.len()).any(|part| part == name.as_bytes()) {
+        timeout(MAX_WAIT, silent.recv(&mut packet)).await.expect("a look-up").expect("a packet");
     }
 }
 

@@ -11,6 +11,7 @@ use admin::input::EventTypes;
 use admin::keys::KeyFilter;
 use admin::subscriptions::{self, CheckedReceiver, NewSubscription, Subscription, check_receiver};
 use admin::{AdminError, describe, keys};
+use common::egress::LOOK_UP_OWNER;
 use common::limited;
 use common::log_limit::LogLimit;
 use common::message::delivery_id;
@@ -61,7 +62,7 @@ async fn check<'c>(change: Change<'c>, faults: &mut Faults) -> Result<(Change<'c
     let (app, tenant, url) = (context.app, context.tenant()?, change.form().get("url").to_owned());
     let check = async {
         let _under_way = app.receiver_checks.enter(&tenant.slug).await?;
-        Ok::<_, Failure>(check_receiver(&url, &app.egress).await)
+        Ok::<_, Failure>(LOOK_UP_OWNER.scope(tenant.id.0, check_receiver(&url, &app.egress)).await)
     };
     let (change, checked) = change.without_database(check).await?;
     let receiver = match checked? {
