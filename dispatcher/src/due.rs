@@ -12,7 +12,6 @@
 mod turns;
 
 use crate::store::{Delivery, Read};
-use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -28,7 +27,8 @@ const READ_AHEAD: usize = 7;
 const HELD: usize = 4;
 /// A response within this time is prompt. An attempt that takes longer counts as slow before it has ended.
 const PROMPT: Duration = Duration::from_millis(250);
-/// Subscriptions that are known. Those beyond are found by looks: first of all those that are not due yet.
+/// Subscriptions that are known. Those beyond are found by looks: first of all those that are not due yet, then those of the tenant
+/// with the most.
 const KNOWN_MAX: usize = 20_000;
 /// How long an idle receiver is remembered as prompt.
 const FORGET_AFTER: Duration = Duration::from_secs(600);
@@ -140,7 +140,7 @@ impl DueDeliveries {
     /// Notes that a delivery of the subscription, which this program does not have, is due at that time.
     pub(crate) fn due(&mut self, (tenant, subscription): (Uuid, Uuid), slot: i16, at: Instant, now: Instant) {
         let is_full = self.receivers.len() >= KNOWN_MAX && !self.receivers.contains_key(&subscription);
-        if is_full && (at > now || !self.forget_latest()) {
+        if is_full && (at > now || !self.make_room(tenant, now)) {
             return;
         }
         let receiver = self.receivers.entry(subscription).or_insert_with(|| Receiver::new(tenant, slot, now));
@@ -157,12 +157,20 @@ impl DueDeliveries {
         self.give_turn(subscription, now);
     }
 
-    /// Forgets the subscription whose next delivery is due last, until a look finds it. Returns whether there is room now.
-    fn forget_latest(&mut self) -> bool {
-        let Some((_, latest)) = self.later.pop_last() else { return false };
-        let Entry::Occupied(mut receiver) = self.receivers.entry(latest) else { return false };
-        receiver.get_mut().due_at = None;
-        receiver.get().is_idle() && receiver.remove().held.is_empty()
+    /// Forgets a subscription, until a look finds it: the one whose next delivery is due last, or the last in turn of the tenant that
+    /// has the most of them, if `tenant` has fewer. Returns whether there is room now.
+    fn make_room(&mut self, tenant: Uuid, now: Instant) -> bool {
+        let latest = self.later.pop_last().map(|(_, latest)| latest);
+        let forgotten = latest.or_else(|| Turns::take_last(&mut self.turns, tenant));
+        let Some(forgotten) = forgotten else { return false };
+        let Some(receiver) = self.receivers.get_mut(&forgotten) else { return false };
+        receiver.due_at = None;
+        receiver.has_turn &= latest.is_some();
+        if receiver.is_idle() {
+            return self.receivers.remove(&forgotten).is_some();
+        }
+        self.give_turn(forgotten, now);
+        false
     }
 
     /// Does not read the subscription before that time: its deliveries cannot be sent.

@@ -214,6 +214,21 @@ fn what_is_due_takes_the_place_of_what_is_due_last() {
 }
 
 #[test]
+fn the_tenant_with_the_most_that_are_due_makes_room_for_another_one() {
+    let mut fixture = Fixture::new(8);
+    for subscription in 0..KNOWN_MAX as u128 + 1 {
+        fixture.due.due((id(1), id(subscription)), SLOT, fixture.now, fixture.now);
+    }
+    fixture.due.due((id(2), id(u128::MAX)), SLOT, fixture.now, fixture.now);
+    let known = |subscription| fixture.due.receivers.contains_key(&id(subscription));
+    let last = KNOWN_MAX as u128 - 1;
+    assert!(known(u128::MAX) && known(last - 1) && !known(last) && !known(last + 1));
+    fixture.due.next(fixture.now);
+    let reads = fixture.due.next_reads(9, fixture.now);
+    assert!(reads.iter().any(|read| read.subscription_id == id(u128::MAX)), "{reads:?}");
+}
+
+#[test]
 fn deliveries_that_cannot_be_recorded_count_as_attempts_of_their_tenant_until_they_are_released() {
     let mut fixture = Fixture::new(30);
     fixture.make_prompt(1, 11);

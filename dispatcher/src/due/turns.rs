@@ -39,6 +39,15 @@ impl Turns {
         }
         None
     }
+
+    /// Removes the last subscription of the tenant that has the most in one of `all`, if `tenant` has fewer.
+    pub(super) fn take_last(all: &mut [Self], tenant: Uuid) -> Option<Uuid> {
+        let own: usize = all.iter().filter_map(|turns| turns.subscriptions.get(&tenant)).map(VecDeque::len).sum();
+        let tenants = all.iter_mut().flat_map(|turns| turns.subscriptions.values_mut());
+        let most = tenants.max_by_key(|waiting| waiting.len())?;
+        // One is left, so that the tenant keeps its turn.
+        if most.len() > own + 1 { most.pop_back() } else { None }
+    }
 }
 
 #[cfg(test)]
