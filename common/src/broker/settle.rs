@@ -133,6 +133,9 @@ pub struct StoredMessages {
     settler: Settler,
     publisher: Publisher,
     dead: String,
+    reply_connection: Broker,
+    /// Whether the last message found no connection.
+    was_absent: bool,
 }
 
 impl StoredMessages {
@@ -142,6 +145,8 @@ impl StoredMessages {
             settler: Settler::new(reply_connection, queue),
             publisher: Publisher::new(reply_connection.clone(), queue, label_of_dead_letters),
             dead: dead_queue_name(reply_connection.prefix(), queue),
+            reply_connection: reply_connection.clone(),
+            was_absent: false,
         }
     }
 
@@ -151,13 +156,21 @@ impl StoredMessages {
     }
 
     /// Replies, or publishes the message to the dead-letter queue. `false` if it is not handled, or the broker has not confirmed
-    /// the dead letter: it must stay then.
+    /// the dead letter: it must stay then. While the broker is absent only the first message waits for a connection, because all
+    /// others wait behind it; the replies to those are lost.
     pub async fn settle(&mut self, message: &Message, outcome: &MessageOutcome) -> bool {
         let is_dead = matches!(outcome, MessageOutcome::DeadLetter { .. });
-        if is_dead && self.publisher.publish_again(&self.dead, message, CONFIRM_WITHIN).await.is_err() {
+        let mut is_absent = false;
+        if is_dead || message.wants_reply {
+            let can_publish = self.reply_connection.can_publish();
+            is_absent = std::mem::replace(&mut self.was_absent, !can_publish) && !can_publish;
+        }
+        if is_dead && (is_absent || self.publisher.publish_again(&self.dead, message, CONFIRM_WITHIN).await.is_err()) {
             return false;
         }
-        self.settler.reply_all(std::slice::from_ref(message), std::slice::from_ref(outcome)).await;
+        if !is_absent {
+            self.settler.reply_all(std::slice::from_ref(message), std::slice::from_ref(outcome)).await;
+        }
         self.settler.settlement(message, outcome) != Settlement::Leave
     }
 }

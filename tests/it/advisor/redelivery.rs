@@ -6,6 +6,7 @@ use super::{
     until_settled,
 };
 use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 use tests::{QueuedMessage, UNREACHED_RECEIVER, World, text, until, until_equal};
 
 #[tokio::test]
@@ -162,4 +163,19 @@ async fn a_postgres_outage_loses_no_action_even_if_the_worker_ends() {
     };
     let (reply, ()) = futures_util::join!(act(&world, "archive", json!({"lead": opened["leadId"]})), waits);
     assert_eq!(reply["stage"], "archived");
+
+    // While RabbitMQ is absent, neither replies nor dead letters delay the actions behind them.
+    world.add_tenant("zeta").await;
+    world.proxies().broker.reset_connections();
+    world.workers[0].until_unready().await;
+    let stored = "INSERT INTO advisor_actions (tenant_id, received_at, attempts, properties, body)
+        SELECT tenant_id, now(), (slug = 'zeta')::int * 20, '{\"reply_to\": \"nobody\"}',
+               '{\"action\": \"open-lead\", \"tenant\": \"acme\", \"email\": \"ana@example.com\"}'
+        FROM tenants, generate_series(1, 60) n WHERE slug = 'acme' OR n = 1";
+    world.database.execute(stored).await;
+    let begun = Instant::now();
+    world.database.until_count(super::WAITING, 1).await;
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    world.proxies().broker.restore();
+    until_settled(&world, 1).await;
 }
