@@ -161,6 +161,8 @@ pub enum WriteRefusal {
     },
     /// The lead could not be opened; nothing was stored.
     LeadCreateFailed,
+    /// Too many actions of the tenant wait. Only advisor actions get it.
+    Overloaded,
     /// No reply in time (D21c). The write does not begin any more, but may already have been applied.
     ProcessingTimeout,
     /// A fault of Connect. The message reveals nothing internal.
@@ -191,6 +193,10 @@ impl WriteRefusal {
             }
             Self::QuotaExceeded { .. } => (429, "The monthly quota of writes is used up"),
             Self::LeadCreateFailed => (500, "The enquiry could not be opened; retry with the same Idempotency-Key"),
+            Self::Overloaded => (
+                503,
+                "Too many actions of the agency wait; this one is kept as a dead letter until an operator requeues it",
+            ),
             Self::ProcessingTimeout => (
                 503,
                 "No reply in time; retry a POST with the same Idempotency-Key; read the record before you retry a PATCH",
@@ -221,6 +227,7 @@ impl WriteRefusal {
             | Self::BookingRefConflict { .. }
             | Self::BookingCancelled { .. }
             | Self::LeadCreateFailed
+            | Self::Overloaded
             | Self::InternalError => None,
         }
     }

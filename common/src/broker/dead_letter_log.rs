@@ -7,7 +7,7 @@ use crate::limited;
 use crate::log_limit::LogLimit;
 
 /// The reasons, see [`MessageOutcome::DeadLetter`](super::MessageOutcome::DeadLetter).
-const REASONS: [&str; 5] = ["metadata", "body", "internal", "attempts", "record"];
+const REASONS: [&str; 6] = ["metadata", "body", "internal", "attempts", "backlog", "record"];
 
 static DEAD_LETTER_LINES: LogLimit<{ Queue::ALL.len() * (REASONS.len() + 1) }> = LogLimit::new();
 static FORGED_LINES: LogLimit<{ Queue::ALL.len() }> = LogLimit::new();

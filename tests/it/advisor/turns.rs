@@ -1,9 +1,9 @@
 //! Actions wait in the database, where tenants take turns. Those of a tenant are applied in the order of the queue.
 
 use super::redelivery::until_some_applied;
-use super::{WAITING, action, open_lead, until_settled};
+use super::{WAITING, act, act_refused, action, open_lead, until_settled};
 use serde_json::{Value, json};
-use tests::{QueuedMessage, World, text, until_equal};
+use tests::{QueuedMessage, World, text, until, until_equal};
 
 fn message(id: &str, body: &Value) -> QueuedMessage {
     QueuedMessage::new(body.to_string().as_bytes()).with_id(id)
@@ -74,6 +74,23 @@ async fn an_action_that_kills_workers_is_dead_lettered_as_it_was_sent_and_others
     assert_eq!(world.workers[0].metrics().await.sum("connect_dead_lettered_total", &reason), 1.0);
     let dead = world.queues.take("crm.dead").await.expect("the dead letter");
     assert_eq!((dead.id().as_deref(), dead.body), (Some("killing"), open("ana@example.com").to_string().into_bytes()));
+
+    // When too many of a tenant wait, its further ones are dead-lettered, and those of another one are applied.
+    world.add_tenant("zeta").await;
+    let insert = format!(
+        "INSERT INTO advisor_actions (tenant_id, received_at, properties, body)
+         SELECT tenant_id, now(), '{{}}', '{}' FROM tenants, generate_series(1, 101000) WHERE slug = 'acme'",
+        open("ana@example.com")
+    );
+    world.database.execute(&insert).await;
+    let locked = world.database.connect().await;
+    let lock = "BEGIN; SELECT 1 FROM advisor_actions ORDER BY number LIMIT 4 FOR UPDATE";
+    locked.batch_execute(lock).await.expect("the next actions");
+    let waiting = async || world.workers[0].metrics().await.sum("connect_queue_messages_ready", &[("queue", "crm")]);
+    until("they are counted", waiting, |&waiting| waiting >= 100_000.0).await;
+    act_refused(&world, &open("cy@example.com"), 503, "overloaded").await;
+    world.until_depth("crm.dead", 1).await;
+    act(&world, "open-lead", json!({"tenant": "zeta", "email": "cy@example.com"})).await;
 }
 
 #[tokio::test]

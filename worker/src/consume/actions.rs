@@ -18,7 +18,6 @@ use common::trace::RequestContext;
 use common::write::WriteRefusal;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -87,12 +86,13 @@ impl ActionLane {
         }
     }
 
-    /// Counts the actions that wait, for the gauge of their queue.
+    /// Counts the actions that wait, for the gauge of their queue and for the intake.
     async fn count(&self) {
         match store::count_actions(&self.database, WAITING_MAX).await {
-            Ok(count) => {
-                self.waiting.count.store(count, Ordering::Relaxed);
-                set_stored_actions(count);
+            Ok(counts) => {
+                let all: u32 = counts.values().sum();
+                *self.waiting.counts() = counts;
+                set_stored_actions(all);
             }
             Err(error) => {
                 limited!(LOG_LIMITS[1], warn, %error, "counting the advisor actions that wait failed; the gauge keeps its last value");

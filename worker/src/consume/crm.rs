@@ -18,8 +18,8 @@ use common::retry::RetryWaits;
 use common::trace::{RequestContext, SpanKind, TraceContext, TraceSpan};
 use common::write::WriteRefusal;
 use common::{activity, limited};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -34,15 +34,27 @@ pub(super) const OUTAGE_WAITS: RetryWaits = RetryWaits::every(Duration::from_mil
 
 /// Maximum number of actions that wait in the database. Further ones stay in the queue.
 pub(super) const WAITING_MAX: u32 = 1_000_000;
+/// The same of one tenant. Further ones of it are dead-lettered, so that they do not delay other tenants in the queue.
+const TENANT_WAITING_MAX: u32 = 100_000;
 /// Limits the log lines about refused actions, and about too many that wait.
 static LOG_LIMITS: LogLimit<2> = LogLimit::new();
 
 /// What the intake and the lane of a worker share.
 #[derive(Debug, Default)]
 pub(crate) struct WaitingActions {
-    /// About how many wait, whoever has taken them.
-    pub(super) count: AtomicU32,
+    /// About how many wait of each tenant, whoever has taken them.
+    counts: Mutex<HashMap<TenantId, u32>>,
     pub(super) added: Notify,
+}
+
+impl WaitingActions {
+    pub(super) fn counts(&self) -> MutexGuard<'_, HashMap<TenantId, u32>> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_full(&self, tenant: TenantId) -> bool {
+        self.counts().get(&tenant).is_some_and(|waiting| *waiting >= TENANT_WAITING_MAX)
+    }
 }
 
 /// Takes actions from the queue into the database.
@@ -65,6 +77,8 @@ pub(super) enum ActionOutcome {
     Failed,
     /// Workers were killed with it too often.
     Exhausted,
+    /// Too many of its tenant wait.
+    Overloaded,
     /// Another transaction holds a lock that the action needs, or the program shut down while the database was unavailable.
     PutOff,
 }
@@ -73,7 +87,7 @@ pub(super) enum ActionOutcome {
 pub(super) type ParsedAction = Result<(AdvisorAction, String), WriteRefusal>;
 
 impl UnitHandler for ActionIntake {
-    const DEAD_LETTER_REASONS: &'static [&'static str] = &["attempts", "body", "internal"];
+    const DEAD_LETTER_REASONS: &'static [&'static str] = &["attempts", "backlog", "body", "internal"];
 
     fn weigh(&self, _message: &Message) -> usize {
         1
@@ -108,6 +122,7 @@ impl ActionIntake {
             Ok((action, _)) => {
                 let find = || self.pipeline.find_tenant(&self.database, &action.tenant);
                 let outcome = match until_done(&self.shutdown, find).await {
+                    Some(Some(tenant)) if self.waiting.is_full(tenant) => ActionOutcome::Overloaded,
                     Some(Some(tenant)) => return Ok(tenant),
                     Some(None) => ActionOutcome::Refused(WriteRefusal::NotFound),
                     None => ActionOutcome::PutOff,
@@ -124,7 +139,7 @@ impl ActionIntake {
         if actions.is_empty() {
             return true;
         }
-        if self.waiting.count.load(Ordering::Relaxed) >= WAITING_MAX {
+        if self.waiting.counts().values().sum::<u32>() >= WAITING_MAX {
             limited!(
                 LOG_LIMITS[0],
                 warn,
@@ -135,8 +150,8 @@ impl ActionIntake {
         let add = || store::add_actions(&self.database, actions);
         let is_stored = until_done(&self.shutdown, add).await.is_some();
         if is_stored {
-            let more = u32::try_from(actions.len()).unwrap_or(u32::MAX);
-            self.waiting.count.fetch_add(more, Ordering::Relaxed);
+            let mut counts = self.waiting.counts();
+            actions.iter().for_each(|(tenant, _)| *counts.entry(*tenant).or_default() += 1);
             self.waiting.added.notify_one();
         }
         is_stored
@@ -237,6 +252,10 @@ fn message_outcome(
             let reply = Some(json(&WriteRefusal::InternalError.body()));
             MessageOutcome::DeadLetter { reason: "attempts", reply, request_context }
         }
+        ActionOutcome::Overloaded => {
+            let reply = Some(json(&WriteRefusal::Overloaded.body()));
+            MessageOutcome::DeadLetter { reason: "backlog", reply, request_context }
+        }
         ActionOutcome::PutOff => MessageOutcome::PutOff,
     }
 }
@@ -249,7 +268,7 @@ fn observe(published_at: Option<DateTime<Utc>>, label: &'static str, outcome: &A
     let status = match outcome {
         ActionOutcome::Applied(AppliedAction { repeated: false, .. }) => "done",
         ActionOutcome::Applied(AppliedAction { repeated: true, .. }) => "repeated",
-        ActionOutcome::Refused(_) => "refused",
+        ActionOutcome::Refused(_) | ActionOutcome::Overloaded => "refused",
         ActionOutcome::Malformed(_) => "malformed",
         ActionOutcome::Failed | ActionOutcome::Exhausted => "failed",
         ActionOutcome::PutOff => return,

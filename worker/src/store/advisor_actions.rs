@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use common::broker::Message;
 use common::db::{Database, Query, TxError, column};
 use common::model::TenantId;
+use std::collections::HashMap;
 use tokio_postgres::Row;
 
 common::statements! {
@@ -52,7 +53,8 @@ common::statements! {
 
     const COUNT = "
     -- advisor_actions.count
-    SELECT count(*) FROM (SELECT FROM advisor_actions ORDER BY tenant_id, number LIMIT $1) AS waiting";
+    SELECT tenant_id, count(*)
+    FROM (SELECT tenant_id FROM advisor_actions ORDER BY tenant_id, number LIMIT $1) AS waiting GROUP BY tenant_id";
 }
 
 /// Tenants in one turn, and actions of each.
@@ -118,9 +120,9 @@ pub(crate) async fn drop_action(database: &Database, tenant: TenantId, number: i
     Ok(!database.query(REMOVE.as_str(), &[&tenant.0, &number]).await?.is_empty())
 }
 
-/// How many actions wait, counted up to `most`.
-pub(crate) async fn count_actions(database: &Database, most: u32) -> Result<u32, TxError> {
+/// How many actions wait of each tenant, counted up to `most` in all.
+pub(crate) async fn count_actions(database: &Database, most: u32) -> Result<HashMap<TenantId, u32>, TxError> {
     let rows = database.query(COUNT.as_str(), &[&i64::from(most)]).await?;
-    let count: i64 = rows.first().map_or(0, |row| row.get(0));
-    Ok(u32::try_from(count).unwrap_or(most))
+    let count = |row: &Row| (TenantId(row.get(0)), u32::try_from(row.get::<_, i64>(1)).unwrap_or(most));
+    Ok(rows.iter().map(count).collect())
 }
