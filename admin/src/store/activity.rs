@@ -4,7 +4,6 @@ use super::{all, exactly_one, read_row};
 use crate::Result;
 use chrono::{DateTime, Utc};
 use common::broker::Queue;
-use common::clock;
 use tokio_postgres::{Client, Row};
 use uuid::Uuid;
 
