@@ -19,7 +19,7 @@ measured right after it.
   percent of the median. The ratio to the floor is followed by its lowest and highest one in a round.
 - p50 and p99 are times from request to response.
 - CPU time is that of one event, request or delivery in microseconds, over all rounds; \"all\" is without the load
-  generator. Context switches are those of the whole machine. \"Other processes\" is the share of the machine's processors
+  generator. Context switches are those of the whole machine, beside those of the floor. \"Other processes\" is the share of the machine's processors
   that did not work for this run: the larger it is, the worse are all rates and times.
 ";
 
@@ -57,7 +57,7 @@ async fn postgres() -> String {
 pub(crate) fn write(section: Section, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/capacity.md");
     let before = fs::read_to_string(&path).unwrap_or_default();
-    let written = fs::write(&path, merged(&before, section, text));
+    let written = fs::write(&path, wrapped(&merged(&before, section, text)));
     written.unwrap_or_else(|error| panic!("docs/capacity.md cannot be written: {error}"));
 }
 
@@ -74,6 +74,31 @@ fn merged(before: &str, section: Section, text: &str) -> String {
         document.extend(text.map(|text| format!("\n## {name}\n{text}\n")));
     }
     document
+}
+
+/// Paragraphs and items of lists with lines of at most 100 characters. Tables stay as they are.
+fn wrapped(text: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let mut is_open = false;
+    for line in text.lines() {
+        let is_prose = !line.is_empty() && !line.starts_with(['|', '#']);
+        if !is_prose || !is_open || line.starts_with("- ") {
+            lines.push(String::new());
+        }
+        is_open = is_prose;
+        let words = if is_prose { line.split_whitespace().collect() } else { vec![line] };
+        for word in words {
+            let last = lines.last_mut().expect("a line was begun");
+            if is_prose && last.chars().count() + 1 + word.chars().count() > 100 {
+                let indent = if last.starts_with(['-', ' ']) { "  " } else { "" };
+                lines.push(format!("{indent}{word}"));
+            } else {
+                let space = if last.trim().is_empty() { "" } else { " " };
+                *last += &format!("{space}{word}");
+            }
+        }
+    }
+    lines.join("\n") + "\n"
 }
 
 /// A Markdown table with aligned columns; the first column is text, the others are figures.
@@ -101,6 +126,16 @@ pub(crate) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn prose_is_wrapped_and_tables_are_not() {
+        let (long, row) = ("word ".repeat(30), format!("| {} |", "x".repeat(120)));
+        let text = wrapped(&format!("# Title\n\n{long}\nend\n\n- {long}\n- one\n{row}\n"));
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines.iter().all(|line| line.len() <= 100 || line.starts_with('|')), "{text}");
+        assert!(text.contains("word end\n\n- word") && text.contains("\n  word") && text.contains(&row), "{text}");
+        assert_eq!(wrapped(&text), text);
+    }
 
     #[test]
     fn replaces_one_section_and_keeps_the_others() {

@@ -74,7 +74,7 @@ pub(crate) async fn single(options: &Options) -> String {
     }
     comparison.check_context_switches(&SWITCHES_MAX);
     format!(
-        "`contact.identified`, an event a request. Floor: bare round trips over a quorum queue (publish, confirm, consume, direct\nreply, acknowledge) by as many callers; it has no HTTP, and no database.\n\n{}{}",
+        "`contact.identified`, an event a request. Floor: bare round trips over a quorum queue (publish, confirm, consume, direct\nreply, acknowledge) by as many callers; it has no HTTP, and no database. Its context switches are those of RabbitMQ and of the\nAMQP library, which has a thread for each connection: an event cannot do with fewer.\n\n{}{}",
         comparison.tables(),
         warnings(&world)
     )

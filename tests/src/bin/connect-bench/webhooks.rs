@@ -22,8 +22,9 @@ const WARM_UP: usize = 5_000;
 const FLOOD: usize = 60_000;
 /// How many the dispatcher sends at once to one subscription, and so the bare client.
 const SENT_AT_ONCE: u32 = 32;
-/// Requests of the quiet agency a second.
+/// Requests of the quiet agency a second, and of a busy one.
 const QUIET_RATE: f64 = 20.0;
+const BUSY_RATE: f64 = 300.0;
 /// The body of a webhook as a dispatcher sends it.
 const ENVELOPE: &str = r#"{"specVersion":"1.0","eventId":"01961ce1-5b1a-7000-8000-000000000000","eventType":"lead.assigned","occurredAt":"2026-01-02T03:04:05.678Z","tenant":"acme","origin":"crm","actor":{"type":"contact","email":"traveller@example.com","name":"Bench Traveller"},"payload":{"leadId":"01961ce1-5b1a-7000-8000-000000000001","clientId":"01961ce1-5b1a-7000-8000-000000000002","tripId":"01961ce1-5b1a-7000-8000-000000000003","enquiryNumber":"ENQ-2026-000001","owner":{"email":"asha@acme.test","name":"Asha"},"previousOwner":null}}"#;
 
@@ -52,11 +53,14 @@ pub(crate) async fn run(options: &Options) -> String {
         }
         run_copies(&mut setups[0].world, (1, 1, 1)).await;
         let beside = setups[0].beside_flood(&flood, options.duration());
-        let alone = setups[0].quiet_agency(options.duration());
+        let alone = setups[0].agency(QUIET_RATE, options.duration());
         times.measure(&format!("beside {FLOOD} deliveries"), &setups[0].world, beside, alone).await;
+        let busy = setups[0].agency(BUSY_RATE, options.duration());
+        let alone = setups[0].agency(QUIET_RATE, options.duration());
+        times.measure(&format!("{BUSY_RATE} a second"), &setups[0].world, busy, alone).await;
     }
     format!(
-        "{BURST} deliveries of events that are in the outbox already, until the last one is received and recorded. 50\nreceivers are 50 subscriptions to each event, on one server. Floor: a bare client posts the same messages, each signed,\n{SENT_AT_ONCE} at once; the times are its own. Nothing is read or recorded.\n\n{}\nTimes from request to webhook of a quiet agency that sends {QUIET_RATE} enquiries a second, while one dispatcher works on\n{FLOOD} deliveries of another agency. That one's receiver is so slow that part of them waits until the end.\n\n{}{}{}",
+        "{BURST} deliveries of events that are in the outbox already, until the last one is received and recorded. 50\nreceivers are 50 subscriptions to each event, on one server. Floor: a bare client posts the same messages, each signed,\n{SENT_AT_ONCE} at once; the times are its own. Nothing is read or recorded.\n\n{}\nTimes from request to webhook of a quiet agency that sends {QUIET_RATE} enquiries a second, while one dispatcher works on\n{FLOOD} deliveries of another agency. That one's receiver is so slow that part of them waits until the end. Below:\nthe same at {BUSY_RATE} enquiries a second, while nothing else waits.\n\n{}{}{}",
         rates.tables(),
         times.figures(),
         warnings(&setups[0].world),
@@ -125,7 +129,7 @@ impl Setup {
         // Twice as slow as the flood needs to last as long as the measurement.
         flood.respond_to_all(Behavior::status(204).after(length * 2 * SENT_AT_ONCE / FLOOD as u32));
         insert_outbox_events(&self.database, "flood", FLOOD).await;
-        let stats = self.quiet_agency(length).await;
+        let stats = self.agency(QUIET_RATE, length).await;
         assert!(flood.count() < FLOOD, "the flood ended before the measurement");
         flood.respond_to_all(Behavior::status(204));
         until_received(flood, FLOOD).await;
@@ -134,11 +138,11 @@ impl Setup {
     }
 
     /// Sends enquiries at a steady rate and measures the times until their webhooks are received.
-    async fn quiet_agency(&self, length: Duration) -> LoadStats {
+    async fn agency(&self, rate: f64, length: Duration) -> LoadStats {
         self.receiver.clear_received();
         let (sender, sent) = (Sender::new(&self.world, &self.world.key), RefCell::new(HashMap::new()));
         let started = Instant::now();
-        steady(QUIET_RATE, length, async || {
+        steady(rate, length, async || {
             let events = Traffic::Enquiries.draw(1);
             sent.borrow_mut().insert(events[0].id.clone(), Instant::now());
             sender.events(&events).await;
