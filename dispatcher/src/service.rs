@@ -23,9 +23,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// Pool connections: two reads, a look, drops, the recorder, notices, replay jobs, one for gauges, one for the counts of the last
-/// minutes, and one for the readiness check.
-const CONNECTIONS: usize = 10;
+/// Pool connections: two reads, a look, a drop, the recorder, notices, replay jobs, one for gauges and the counts of the last minutes,
+/// and one for the readiness check.
+const CONNECTIONS: usize = 9;
 /// Two rounds of the fan-out, and one that replaces a connection that hangs.
 const UNDURABLE_CONNECTIONS: usize = 3;
 const READINESS_INTERVAL: Duration = Duration::from_secs(1);

@@ -43,8 +43,8 @@ const RETURNED: usize = 64;
 /// Reads of due deliveries at a time, and subscriptions of one.
 const READS: usize = 2;
 const READ_TOGETHER: usize = 64;
-/// Removed subscriptions whose deliveries are dropped at a time.
-static DROPS: Semaphore = Semaphore::const_new(2);
+/// The deliveries of one removed subscription after the other are dropped.
+static DROPS: Semaphore = Semaphore::const_new(1);
 /// The wait after a failed statement.
 const FAILED_WAIT: Duration = Duration::from_millis(250);
 /// How long a subscription waits whose secret cannot be opened, or whose deliveries cannot be read.

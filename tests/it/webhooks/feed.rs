@@ -33,7 +33,8 @@ impl OutboundWorld {
     /// Begins as many waits as a tenant may have, and more until one is refused. Returns it, with those that wait.
     async fn fill_waits(&self, key: &ApiKey) -> (HttpRequest, Vec<RawConnection>) {
         let mut waiting = Vec::new();
-        for _ in 0..16 {
+        // Sixteen of them wait, also if one is refused because another request had a place for a moment.
+        for _ in 0..18 {
             let mut connection = RawConnection::to(self.world.http().address()).await;
             connection.send_request(&request(key, "wait=30")).await;
             waiting.push(connection);

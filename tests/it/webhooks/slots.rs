@@ -34,7 +34,7 @@ impl OutboundWorld {
     /// Notes by the clock of the database, in the table `moves`, when a slot gets a holder.
     async fn note_moves(&self) {
         let trigger = "CREATE TABLE moves (at timestamptz NOT NULL);
-            CREATE FUNCTION note_move() RETURNS trigger LANGUAGE plpgsql AS
+            CREATE FUNCTION note_move() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS
                 $$ BEGIN INSERT INTO moves VALUES (clock_timestamp()); RETURN NULL; END $$;
             CREATE TRIGGER note_move AFTER UPDATE OF holder ON dispatcher_slots FOR EACH ROW
                 WHEN (NEW.holder IS NOT NULL) EXECUTE FUNCTION note_move()";

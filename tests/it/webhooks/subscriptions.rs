@@ -89,7 +89,7 @@ async fn deliveries_of_a_removed_subscription_are_dropped() {
     database.until_sessions(waiting, 1).await;
     outbound.open_lead().await;
     let waiting = format!("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND {waiting}");
-    assert!(database.count(&waiting).await <= 2, "the others wait for these");
+    assert_eq!(database.count(&waiting).await, 1, "the others wait for this one");
     locked.batch_execute("COMMIT").await.expect("no lock");
     outbound.until_deliveries("dropped", 22).await;
     outbound.until_settled().await;

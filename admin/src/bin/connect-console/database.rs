@@ -1,7 +1,7 @@
 //! The connections to the database. An agency has a part of them, so that its slow pages are not everybody's. A request holds one for
 //! a limited time: a server that is stopped keeps its connections open, and would have all of them otherwise.
 
-use crate::under_way::{Place, Places};
+use crate::under_way::UnderWay;
 use admin::Result;
 use common::db::{Client as PooledClient, Database, PoolSettings, TxError};
 use common::settings::DatabaseUrl;
@@ -11,12 +11,14 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::Client;
 
-/// Connections for pages and changes, which take one each. An agency, or all operators together, gets half as many as it leaves to
-/// others, so that one that has none finds one whatever two others do.
-const CONNECTIONS: usize = 4;
+/// Connections for pages and changes, which take one each.
+const CONNECTIONS: usize = 5;
+/// Of these, how many may be of one agency, or of all operators: two agencies with slow pages leave one to others.
+const CONNECTIONS_OF_ONE: usize = 2;
 /// Connections that find out who sends a request, or sign somebody in. They wait for no page.
 const SIGN_IN_CONNECTIONS: usize = 2;
 /// Longest wait for a connection.
@@ -30,8 +32,7 @@ const HELD_MAX: Duration = Duration::from_secs(10);
 pub(crate) struct ConsoleDatabase {
     pages: Database,
     sign_ins: Database,
-    /// Connections of `pages` that are held, by agency.
-    held: Arc<Places>,
+    of_agencies: UnderWay,
 }
 
 impl ConsoleDatabase {
@@ -40,7 +41,11 @@ impl ConsoleDatabase {
             let (wait, statement_timeout) = (CONNECTION_WAIT, STATEMENT_TIMEOUT);
             Database::new(url, PoolSettings { name: "console", size, wait, statement_timeout, durable: true })
         };
-        Self { pages: pool(CONNECTIONS), sign_ins: pool(SIGN_IN_CONNECTIONS), held: Arc::default() }
+        Self {
+            pages: pool(CONNECTIONS),
+            sign_ins: pool(SIGN_IN_CONNECTIONS),
+            of_agencies: UnderWay::new(CONNECTIONS_OF_ONE),
+        }
     }
 
     /// Takes a connection that is for sign-ins, for what [`DatabaseTime::limit`] runs.
@@ -50,7 +55,7 @@ impl ConsoleDatabase {
 
     /// Takes one of an agency, for what [`DatabaseTime::limit`] runs. Operators, who have none, are like an agency.
     pub(crate) async fn of_agency(&self, slug: Option<&str>, time: &DatabaseTime) -> Result<Lease, TxError> {
-        let place = timeout(CONNECTION_WAIT, self.held.share(slug.unwrap_or_default(), CONNECTIONS)).await;
+        let place = timeout(CONNECTION_WAIT, self.of_agencies.enter(slug.unwrap_or_default())).await;
         let place = place
             .map_err(|_| TxError::Unavailable("all connections of the agency to Postgres are in use".to_owned()))?;
         Ok(Lease::begin(self.pages.client().await?, time, Some(place)))
@@ -77,11 +82,11 @@ impl ConsoleDatabase {
 pub(crate) struct Lease {
     client: Option<PooledClient>,
     time: DatabaseTime,
-    _place: Option<Place>,
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 impl Lease {
-    fn begin(client: PooledClient, time: &DatabaseTime, place: Option<Place>) -> Self {
+    fn begin(client: PooledClient, time: &DatabaseTime, place: Option<OwnedSemaphorePermit>) -> Self {
         time.set(Some(Instant::now() + HELD_MAX));
         Self { client: Some(client), time: time.clone(), _place: place }
     }

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 /// How many more with a key may wait until they are under way: each keeps a connection to the console.
@@ -42,7 +42,7 @@ impl UnderWay {
 
 /// What may happen only a few times at once, by key.
 #[derive(Debug, Default)]
-pub(crate) struct Places(Mutex<Vec<Arc<Taken>>>, Notify);
+pub(crate) struct Places(Mutex<Vec<Arc<Taken>>>);
 
 #[derive(Debug)]
 struct Taken {
@@ -55,23 +55,12 @@ struct Taken {
 pub(crate) struct Place(Arc<Places>, Arc<Taken>);
 
 impl Places {
-    /// Waits for a place: of `all`, a key gets half as many as it leaves to others.
-    pub(crate) async fn share(self: &Arc<Self>, key: &str, all: usize) -> Place {
-        loop {
-            let given_back = self.1.notified();
-            if let Some(place) = self.take(key, all, None) {
-                return place;
-            }
-            given_back.await;
-        }
-    }
-
-    /// Takes a place, unless this key has `of_key` of them, by default half as many as are free. When `all` are taken, the key with
-    /// the most places loses the one that it took first, but nobody loses their only one.
-    pub(crate) fn take(self: &Arc<Self>, key: &str, all: usize, of_key: Option<usize>) -> Option<Place> {
+    /// Takes a place, unless this key has `of_key` of them. When `all` are taken, the key with the most places loses the one that it
+    /// took first, but nobody loses their only one.
+    pub(crate) fn take(self: &Arc<Self>, key: &str, all: usize, of_key: usize) -> Option<Place> {
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let count = |key: &str| places.iter().filter(|taken| taken.key == key).count();
-        if count(key) >= of_key.unwrap_or_else(|| all.saturating_sub(places.len()).div_ceil(2)) {
+        if count(key) >= of_key {
             return None;
         }
         if places.len() >= all {
@@ -96,8 +85,6 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut places = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
         places.retain(|taken| !Arc::ptr_eq(taken, &self.1));
-        drop(places);
-        self.0.1.notify_waiters();
     }
 }
 
@@ -128,7 +115,7 @@ mod tests {
     #[test]
     fn a_key_that_has_more_places_than_others_loses_its_first_one() {
         let places = Arc::new(Places::default());
-        let take = |key| places.take(key, 4, Some(2));
+        let take = |key| places.take(key, 4, 2);
         let is_lost = |place: &Option<Place>| place.as_ref().unwrap().1.lost.is_cancelled();
         let mut taken = Vec::from(["a", "b", "a", "b"].map(take));
         assert!(take("a").is_none(), "it has as many as a key may have");

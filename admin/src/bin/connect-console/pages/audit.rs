@@ -133,7 +133,7 @@ async fn export(mut change: Change<'_>, tenant: Option<String>) -> Result<Respon
         return Err(Failure::BadRequest("the times of the filter must be dates with times"));
     }
     let app = change.context().app;
-    let place = app.exports.take(&of, EXPORTS, Some(EXPORTS_OF_ONE));
+    let place = app.exports.take(&of, EXPORTS, EXPORTS_OF_ONE);
     let reader = (Arc::clone(&app.database), change.context().session.tenant_slug.clone());
     let place = place.ok_or(Failure::Overloaded)?;
     let (client, actor) = change.repeatable_operation();
