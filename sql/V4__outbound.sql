@@ -43,8 +43,6 @@ COMMENT ON COLUMN subscriptions.removed_at IS
 
 CREATE INDEX subscriptions_id ON subscriptions (subscription_id, tenant_id) WHERE subscription_id IS NOT NULL;
 CREATE INDEX subscriptions_of_key ON subscriptions (key_prefix, tenant_id) WHERE key_prefix IS NOT NULL AND removed_at IS NULL;
-CREATE INDEX subscriptions_present ON subscriptions (tenant_id) WHERE removed_at IS NULL;
-COMMENT ON INDEX subscriptions_present IS 'Finds the subscriptions of a tenant, however many were removed.';
 COMMENT ON INDEX subscriptions_of_key IS 'Finds the subscriptions whose feeds a key may read.';
 
 CREATE TABLE delivery_numbers (
