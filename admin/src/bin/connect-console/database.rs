@@ -21,6 +21,8 @@ const CONNECTIONS: usize = 5;
 const CONNECTIONS_OF_ONE: usize = 2;
 /// Connections that find out who sends a request, or sign somebody in. They wait for no page.
 const SIGN_IN_CONNECTIONS: usize = 2;
+/// Requests of one agency, or of all operators, that wait for a connection: as many as the console has connections to browsers.
+const WAITING: usize = 256;
 /// Longest wait for a connection.
 const CONNECTION_WAIT: Duration = Duration::from_secs(3);
 /// Longest statement: a report must not slow the intake.
@@ -44,7 +46,7 @@ impl ConsoleDatabase {
         Self {
             pages: pool(CONNECTIONS),
             sign_ins: pool(SIGN_IN_CONNECTIONS),
-            of_agencies: UnderWay::new(CONNECTIONS_OF_ONE),
+            of_agencies: UnderWay::new(CONNECTIONS_OF_ONE, WAITING),
         }
     }
 
@@ -56,8 +58,9 @@ impl ConsoleDatabase {
     /// Takes one of an agency, for what [`DatabaseTime::limit`] runs. Operators, who have none, are like an agency.
     pub(crate) async fn of_agency(&self, slug: Option<&str>, time: &DatabaseTime) -> Result<Lease, TxError> {
         let place = timeout(CONNECTION_WAIT, self.of_agencies.enter(slug.unwrap_or_default())).await;
+        let place = place.ok().and_then(Result::ok);
         let place = place
-            .map_err(|_| TxError::Unavailable("all connections of the agency to Postgres are in use".to_owned()))?;
+            .ok_or_else(|| TxError::Unavailable("all connections of the agency to Postgres are in use".to_owned()))?;
         Ok(Lease::begin(self.pages.client().await?, time, Some(place)))
     }
 

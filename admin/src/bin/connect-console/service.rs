@@ -25,6 +25,8 @@ const READINESS_INTERVAL: Duration = Duration::from_secs(1);
 /// How often the broker is looked at, and in how many of these looks once at certificates.
 const SERVERS_INTERVAL: Duration = Duration::from_secs(10);
 const CERTIFICATES_EVERY: u32 = 360;
+/// How many more sign-ins with the same state, and checks of an agency's receivers, may wait for the one that is under way.
+const WAITING: usize = 4;
 /// The readiness check of the database.
 const POSTGRES: &str = "postgres";
 
@@ -78,8 +80,8 @@ impl Program for Settings {
             groups: self.sign_in.groups,
             link_sign_ins: SignInLimit::default(),
             callbacks: SignInLimit::default(),
-            callbacks_under_way: UnderWay::new(1),
-            receiver_checks: UnderWay::new(1),
+            callbacks_under_way: UnderWay::new(1, WAITING),
+            receiver_checks: UnderWay::new(1, WAITING),
             exports: Arc::default(),
             verified_sign_ins: SignInLimit::default(),
         });

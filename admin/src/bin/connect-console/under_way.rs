@@ -6,20 +6,18 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-/// How many more with a key may wait until they are under way: each keeps a connection to the console.
-const WAITING: usize = 4;
-
 /// What is under way, by key. It is until its permit is dropped.
 #[derive(Debug)]
 pub(crate) struct UnderWay {
     of_one: usize,
+    waiting: usize,
     by_key: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
 
 impl UnderWay {
-    /// With the same key `of_one` may be under way at a time.
-    pub(crate) fn new(of_one: usize) -> Self {
-        Self { of_one, by_key: Mutex::default() }
+    /// With the same key `of_one` may be under way at a time, and `waiting` more may wait, each with a connection to the console.
+    pub(crate) fn new(of_one: usize, waiting: usize) -> Self {
+        Self { of_one, waiting, by_key: Mutex::default() }
     }
 
     /// Waits until fewer with this key are under way, behind others with this key. Too many others fail at once.
@@ -33,7 +31,7 @@ impl UnderWay {
             of_key
         };
         // Each that is under way or waits has it, and so has this one.
-        if Arc::strong_count(&of_key) > self.of_one + WAITING {
+        if Arc::strong_count(&of_key) > self.of_one + self.waiting {
             return Err(Failure::Overloaded);
         }
         Ok(of_key.acquire_owned().await.expect("it is never closed"))
@@ -96,12 +94,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_few_with_each_key_are_under_way_and_the_key_is_forgotten_after_them() {
-        let under_way = UnderWay::new(2);
+        let under_way = UnderWay::new(2, 4);
         let (first, other) = (under_way.enter("one").await, under_way.enter("one").await);
         let mut second = pin!(under_way.enter("one"));
         let mut context = Context::from_waker(Waker::noop());
         assert!(second.as_mut().poll(&mut context).is_pending());
-        let mut more: Vec<_> = (0..WAITING).map(|_| Box::pin(under_way.enter("one"))).collect();
+        let mut more: Vec<_> = (0..4).map(|_| Box::pin(under_way.enter("one"))).collect();
         let waiting = more.iter_mut().map(|one| one.as_mut().poll(&mut context).is_pending());
         assert_eq!(waiting.collect::<Vec<_>>(), [true, true, true, false], "no more may wait");
         drop(more);
