@@ -165,7 +165,8 @@ impl Reader<'_> {
         let name = self.required(fields, "eventType", usize::MAX)?;
         let kind = InboundType::parse(&name);
         if kind.is_none() {
-            self.fault("eventType", "is not an event type of this route");
+            let types: Vec<&str> = InboundType::ALL.iter().map(|known| known.as_str()).collect();
+            self.fault("eventType", format!("must be one of {}", types.join(", ")));
         }
         kind
     }
@@ -184,7 +185,7 @@ impl Reader<'_> {
     fn check_tenant(&mut self, fields: &Fields) {
         let Some(tenant) = self.required(fields, "tenant", text::ENVELOPE_ID) else { return };
         if !tenant.trim().eq_ignore_ascii_case(self.tenant) {
-            self.fault("tenant", "is not the key's tenant");
+            self.fault("tenant", "must be the slug of the key's tenant, as in X-Connect-Tenant");
         }
     }
 

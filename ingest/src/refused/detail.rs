@@ -7,8 +7,8 @@ use common::model::Scope;
 use common::signature::{malformation, skew};
 use hyper::HeaderMap;
 
-/// Longest detail, in bytes.
-const DETAIL_MAX: usize = 200;
+/// Longest detail, in bytes. The list of all event types fits.
+const DETAIL_MAX: usize = 300;
 
 /// The fields that are named in details. Any other name may be a text of the caller.
 const FIELDS: &str = " actor adults age amount attribution body budget campaign changeSummary childAges children clientId \
@@ -79,6 +79,10 @@ mod tests {
         assert_eq!(told("[\"x: y\"]: is not a known field"), None);
         assert_eq!(told("body: must be an object").as_deref(), Some("body: must be an object"));
         assert_eq!(told(&format!("events: {}", "x".repeat(300))), None, "too long");
+        let body = br#"{"events": [{"specVersion": "1.0", "eventId": "1", "eventType": "nope"}]}"#;
+        let unknown = common::event::parse_batch(body, "acme").unwrap_err().to_string();
+        let expected = "events[0].eventType: must be one of contact.identified, ";
+        assert!(told(&unknown).is_some_and(|detail| detail.starts_with(expected)), "{unknown}");
     }
 
     #[test]
