@@ -41,7 +41,7 @@ pub(super) fn detail(warning: &str) -> String {
         DISCOVERY_NOT_ENABLED => "the agency has not turned Traveller Discovery on",
         DISCOVERY_FAILED => "Traveller Discovery could not be stored; resend it with a new eventId",
         _ => match warning.split_once(':').map_or("", |(_, field)| field) {
-            "travelDates" => "must have startDate, endDate or both as YYYY-MM-DD, and not end before it starts",
+            "travelDates" => "must be an object of dates that exist, as YYYY-MM-DD, and must not end before it starts",
             "party" | "paxCount" => {
                 return format!("counts and ages must be whole numbers from 0 to {}", Party::COUNT_MAX);
             }
