@@ -10,6 +10,9 @@ pub const MAX_DEPTH: u32 = 64;
 
 /// Checks that `body` is one JSON value that the database can store and the worker can parse.
 pub(crate) fn check_json(body: &[u8]) -> Result<(), Faults> {
+    if body.is_empty() {
+        return Err(Faults::one("", "is empty"));
+    }
     check_json_at(body, 0)
 }
 

@@ -62,7 +62,8 @@ fn rejects_content_that_cannot_be_stored_before_checking_fields() {
         (r#"{"name": "a\u0000b", "x": 1}"#, "must not contain a NUL character"),
         (r#"{"name": "a"} {}"#, "is not valid JSON"),
         (r#"{"budget": {"amount": 1e999}}"#, "is not valid JSON"),
-        ("", "is not valid JSON"),
+        (" ", "is not valid JSON"),
+        ("", "is empty"),
     ] {
         let found = faults::<ClientBody>(body);
         assert!(found.len() == 1 && found[0].starts_with(&format!(": {what}")), "{body}: {found:?}");

@@ -130,7 +130,7 @@ fn malformed(lead: &Value) -> Vec<(Vec<u8>, &'static str)> {
     let mut long = body("archive", json!({ "lead": lead }));
     long.resize(64 * 1024 + 1, b' ');
     vec![
-        (b"".to_vec(), "body: is not valid JSON"),
+        (b"".to_vec(), "body: is empty"),
         (b"\xff\xfe\x00".to_vec(), "body: is not valid JSON"),
         (b"not json".to_vec(), "body: is not valid JSON"),
         (b"[1, 2]".to_vec(), "body: must be an object"),
