@@ -105,7 +105,8 @@ impl EnquiryNumbers {
 impl SharedReserve {
     fn take(&self, requested: &[(TenantId, usize)], year: i32, connected_at: Instant) -> ReservedNumbers {
         let mut reserve = self.lock();
-        if reserve.since.is_some_and(|since| since < connected_at) {
+        // A unit that needs no number, such as a dry run, leaves the reserve to others.
+        if !requested.is_empty() && reserve.since.is_some_and(|since| since < connected_at) {
             *reserve = Reserve::default();
         }
         let since = reserve.since.unwrap_or_else(Instant::now);
@@ -207,5 +208,12 @@ mod tests {
         // What a unit from before the crash gives back later is not taken, either.
         drop(held);
         assert_eq!(taken(&mut reserve.take(&[(TENANT, 3)], 2026, reconnected)), [0; 0]);
+    }
+
+    #[test]
+    fn a_unit_that_needs_no_number_leaves_the_reserve_as_it_is() {
+        let (reserve, before) = filled();
+        drop(reserve.take(&[], 2026, Instant::now() + Duration::from_secs(1)));
+        assert_eq!(taken(&mut reserve.take(&[(TENANT, 3)], 2026, before)), [5, 6, 7]);
     }
 }
