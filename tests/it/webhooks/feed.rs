@@ -316,6 +316,10 @@ async fn the_small_receiver_follows_a_feed() {
         assert!(line.starts_with(&format!("{} ", number + 1)) && line.contains(" lead.assigned, delivery "), "{line}");
     }
     assert!(ran.code == Some(1) && ran.errors.contains("401"), "{ran:?}");
+    let other = outbound.world.add_key("webhooks:read").await;
+    let script = format!("CONNECT_KEY={} CONNECT_SECRET={} connect-receiver --follow", other.prefix, other.secret);
+    let ran = CommandOutput::bash(&script, &settings).await;
+    assert!(ran.code == Some(1) && ran.errors.contains("no subscription names this key"), "{ran:?}");
 
     let ran = CommandOutput::example("read-feed.py", &["1"], &settings, b"").await;
     assert_eq!((ran.code, ran.output.lines().count(), ran.errors.as_str()), (Some(0), 1, ""), "{ran:?}");

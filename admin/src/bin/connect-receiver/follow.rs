@@ -25,6 +25,9 @@ const RESPONSE: Duration = Duration::from_secs(60);
 /// The largest response, in bytes.
 const BYTES: usize = 32 << 20;
 const RETRY: Duration = Duration::from_secs(2);
+/// What 404 means here.
+const NO_SUBSCRIPTION: &str = "no subscription names this key, or not the one of --subscription; \
+    `connectctl subscription create --key PREFIX` creates one that does";
 
 /// Where the feed is, and whose. The names are those of tests/examples.
 struct FeedSettings {
@@ -119,7 +122,11 @@ impl Feed {
             return Ok(said);
         }
         let is_temporary = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
-        let message = said["message"].as_str().unwrap_or("not a response of Connect");
+        // An unknown route, because of a wrong CONNECT_URL, has the same status and code.
+        let message = match said["message"].as_str() {
+            Some("No such record") => NO_SUBSCRIPTION,
+            message => message.unwrap_or("not a response of Connect"),
+        };
         Err(Fault { is_temporary, text: format!("{url} responded with {status}: {message}") })
     }
 }
