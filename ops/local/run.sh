@@ -147,15 +147,16 @@ prepare_demo() {
         prefix=$(jq -r .prefix "$DIRECTORY/demo.key")
     fi
 
-    prepare_subscription
+    prepare_subscription "$prefix"
 }
 
-# The demo tenant's subscription, to the small receiver on this machine, so that no webhook leaves it. It is used again,
-# with a new secret, unless another program has taken the receiver's port meanwhile.
+# prepare_subscription PREFIX: the demo tenant's subscription, to the small receiver on this machine, so that no webhook
+# leaves it. It names the demo key, so that the key can read its feed. It is used again, with a new secret, unless another
+# program has taken the receiver's port meanwhile, or it names another key.
 prepare_subscription() {
     local id url made
     id=$(jq -r .id "$DIRECTORY/demo.subscription" 2>/dev/null) || id=
-    url=$(demo_subscriptions | jq -r --arg id "$id" 'select(.id == $id) | .url')
+    url=$(demo_subscriptions | jq -r --arg id "$id" --arg key "$1" 'select(.id == $id and .key == $key) | .url')
     if [[ -n $url ]]; then
         receiver=${url#http://}
         receiver=${receiver%%/*}
@@ -171,7 +172,7 @@ prepare_subscription() {
     # Nothing receives, or could verify, webhooks of the other subscriptions.
     for id in $(demo_subscriptions | jq -r .id); do "$CTL" subscription remove "$id" --json >/dev/null; done
     made=$(CONNECT_WEBHOOK_ALLOW_PRIVATE=true "$CTL" subscription create --tenant demo --json \
-        --url "http://$receiver/webhooks")
+        --url "http://$receiver/webhooks" --key "$1")
     write_private_file demo.subscription <<<"$made"
 }
 
