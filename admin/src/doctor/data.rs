@@ -114,9 +114,10 @@ pub(super) async fn erasures(client: &Client) -> Result<Vec<Finding>> {
     rows.iter().map(of).collect()
 }
 
-/// What operators are told that the other checks do not look at themselves.
-pub(super) async fn attention(client: &Client) -> Result<Vec<Finding>> {
-    let found = attention::find(client, Scope::Installation(&ServerStates::default())).await?;
+/// What operators are told that the other checks do not look at themselves, nor follows from a broker that cannot be reached.
+pub(super) async fn attention(client: &Client, has_broker: bool) -> Result<Vec<Finding>> {
+    let servers = ServerStates { broker: (!has_broker).then(String::new), ..ServerStates::default() };
+    let found = attention::find(client, Scope::Installation(&servers)).await?;
     let of = |one: Attention| {
         let finding = if STOPPED.contains(&one.cause.as_str()) { Finding::error } else { Finding::warning };
         let fix = one.next_with_section();
@@ -127,8 +128,9 @@ pub(super) async fn attention(client: &Client) -> Result<Vec<Finding>> {
 
 /// Something does not work at all.
 const STOPPED: [&str; 2] = ["ConnectProgramMissing", "ConnectSlotsWithoutDispatcher"];
-/// About the queues, at which the doctor looks itself.
-const CHECKED: [&str; 3] = ["ConnectProgramDown", "ConnectNoConsumers", "ConnectMessagesDeadLettered"];
+/// About RabbitMQ and its queues, at which the doctor looks itself.
+const CHECKED: [&str; 4] =
+    ["ConnectBrokerDisconnected", "ConnectProgramDown", "ConnectNoConsumers", "ConnectMessagesDeadLettered"];
 
 /// The findings of a check of tables. A database that lacks them has a finding of its own.
 pub(super) async fn if_migrated(check: impl Future<Output = Result<Vec<Finding>>>) -> Result<Vec<Finding>> {

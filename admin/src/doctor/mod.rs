@@ -65,6 +65,9 @@ pub async fn run(installation: &Installation) -> Report {
         }
     }
     let broker = connect_broker(installation, &mut report).await;
+    if let Some(client) = &database {
+        report.check("attention", within(data::if_migrated(data::attention(client, broker.is_some()))).await);
+    }
     if let Ok(settings) = &installation.broker {
         report.add("broker.tls", tls::broker(settings, CHECK_TIMEOUT).await);
         if let Some(broker) = &broker {
@@ -99,7 +102,6 @@ async fn check_database(installation: &Installation, client: &Client, report: &m
         report.check("retention", within(data::retention(client, settings)).await);
     }
     report.check("erasures", within(data::if_migrated(data::erasures(client))).await);
-    report.check("attention", within(data::if_migrated(data::attention(client))).await);
 }
 
 /// Certificates that expire soon, of servers and in files, and TLS that fails.

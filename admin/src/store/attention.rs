@@ -61,7 +61,8 @@ pub struct AttentionNews {
 }
 
 common::statements! {
-    /// Of a receiver also older minutes are of interest: it may be attempted seldom.
+    /// Of a receiver also older minutes are of interest: it may be attempted seldom. What made responses fail is over after three
+    /// minutes without one.
     const FAILURES = "-- failure_minutes.since
     SELECT f.cause, coalesce(sum(f.failed) FILTER (WHERE f.minute >= $2), 0)::bigint AS failed,
            coalesce(sum(f.succeeded) FILTER (WHERE f.minute >= $2), 0)::bigint AS succeeded,
@@ -72,6 +73,7 @@ common::statements! {
                      AS is_after_success
           FROM failure_minutes WHERE tenant_id = $1 AND (minute >= $2 OR cause LIKE 'receiver:%')) AS f
     GROUP BY f.cause HAVING sum(f.failed) FILTER (WHERE f.minute >= $2 OR f.is_after_success) > 0
+       AND (f.cause NOT LIKE 'response:%' OR max(f.minute) >= $2 + interval '7 minutes')
     ORDER BY failed DESC, f.cause";
 
     const REFUSALS = "-- refused_requests.since

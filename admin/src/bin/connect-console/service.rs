@@ -23,8 +23,8 @@ use tokio::net::TcpListener;
 /// How often readiness is checked, and the longest that the database may take to respond.
 const READINESS_INTERVAL: Duration = Duration::from_secs(1);
 /// How often the broker is looked at, and in how many of these looks once at certificates.
-const SERVERS_INTERVAL: Duration = Duration::from_secs(10);
-const CERTIFICATES_EVERY: u32 = 360;
+const SERVERS_INTERVAL: Duration = Duration::from_secs(5);
+const CERTIFICATES_EVERY: u32 = 720;
 /// How many more sign-ins with the same state, and checks of an agency's receivers, may wait for the one that is under way.
 const WAITING: usize = 4;
 /// The readiness check of the database.
