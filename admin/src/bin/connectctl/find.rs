@@ -18,7 +18,7 @@ pub(crate) async fn run(args: FindArgs, context: &Context) -> anyhow::Result<()>
     let query = FindQuery { tenant: args.tenant.as_deref(), id: &args.id, with_emails: true };
     let steps = find(&context.database, &query).await?;
     if steps.is_empty() {
-        context.output.note("Nothing is known of this id. An event of a refused request, or one that is still in the queue, is not known; a refused request is found by its own id.");
+        context.output.note("Nothing is known of this id. An event that failed, one of a refused request and one that is still in the queue are not known; a refused request is found by its own id.");
     }
     context.output.print_list(&steps)
 }

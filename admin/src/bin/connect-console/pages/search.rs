@@ -6,7 +6,7 @@ use crate::format::{pill, time};
 use crate::layout;
 use admin::find::{FindQuery, FoundStep, find};
 use chrono::{DateTime, TimeDelta, Utc};
-use common::model::text;
+use common::model::{Email, text};
 use maud::{Markup, html};
 use uuid::Uuid;
 use warp::reply::Response;
@@ -36,7 +36,7 @@ async fn page(view: View<'_>, tenant: Option<&str>, path: &str) -> Result<Respon
     let content = html! {
         (form(path, id, with_emails))
         @if !text::is_blank(id) {
-            @if steps.is_empty() { (nothing(id)) } @else { (timeline(&steps)) }
+            @if steps.is_empty() { (nothing(id, with_emails)) } @else { (timeline(&steps)) }
         }
     };
     Ok(layout::page(&view, "Where is my event?", &content))
@@ -56,10 +56,14 @@ pub(super) fn form(path: &str, id: &str, with_emails: bool) -> Markup {
     }
 }
 
-fn nothing(id: &str) -> Markup {
+fn nothing(id: &str, with_emails: bool) -> Markup {
+    if !with_emails && Email::parse(id).is_ok() {
+        return html! { p { "Only administrators can search by email address. Search by an id or an enquiry number." } };
+    }
     html! {
         p { "Nothing is known of " code { (id) } "." }
         ul {
+            li { "An event that failed is not kept. The response to its request said which error it has; correct the event and send it again with the same id." }
             li { "An event of a request that was refused, or got 503, is not known by its id. Such a request is found by its " code { "X-Request-Id" } " for some days, if its signature or key was checked." }
             li { "An event that is still in the queue appears as soon as it is applied." }
             li { "A request is found by its " code { "X-Request-Id" } ", if it applied an event. A trace id (W3C) finds the events that were applied in the trace." }
