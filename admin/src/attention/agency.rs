@@ -128,7 +128,7 @@ impl AgencyOverview {
                 }
                 Some(("event", error)) => {
                     let (text, next) = (failed_events(*failed, &self.hour, error), after_event_error(error));
-                    found.push(Attention::of_agency(cause, "/find", text, next, *failed >= FAILURES));
+                    found.push(Attention::of_agency(cause, "/keys", text, &next, *failed >= FAILURES));
                 }
                 _ => {}
             }
@@ -137,7 +137,7 @@ impl AgencyOverview {
         if !codes.is_empty() {
             let is_mailed = codes.values().sum::<i64>() >= FAILURES;
             let next = "Their senders must repeat them. If it goes on, tell the operator.";
-            found.push(Attention::of_agency("responses", "/find", failed_responses(&codes), next, is_mailed));
+            found.push(Attention::of_agency("responses", "/refusals", failed_responses(&codes), next, is_mailed));
         }
     }
 
@@ -200,16 +200,19 @@ pub fn shorten(found: &mut Vec<Attention>) {
     });
 }
 
-/// What to do about failed events, by their error.
-fn after_event_error(error: &str) -> &'static str {
-    match error {
+/// What to do about failed events, by their error. They are not kept (D7), so no page lists them.
+fn after_event_error(error: &str) -> String {
+    let next = match error {
         "insufficient_scope" => "Give the key the scope credit:write, and let the partner resend them.",
         "contact_not_found" => "The partner must send contact.identified first, and resend them.",
         "booking_not_found" => "The partner must send the booking first, or correct bookingRef, and resend them.",
         "contact_erased" => "The partner must erase the person as well, and not resend them.",
         "internal_error" => "Tell the operator. The partner must resend them later.",
-        _ => "The partner must correct and resend them; the response to each names its place.",
-    }
+        _ => "The partner must correct and resend them.",
+    };
+    format!(
+        "{next} The response to the partner's request has the id and error of each; docs/partners.md explains the errors of single events. API keys shows which partners send."
+    )
 }
 
 #[cfg(test)]

@@ -40,7 +40,8 @@ async fn the_last_hour_is_counted_for_each_agency_and_for_all() {
         "2 applied and 1 failed in the last hour",
         "1 delivered and 1 failed in the last hour",
         "<title id=\"attempts-title\">Attempts at webhooks</title>",
-        "1 of 3 events failed in the last 10 minutes with contact_not_found.",
+        "<a href=\"/agencies/acme/keys\">1 of 3 events failed in the last 10 minutes with contact_not_found.</a>",
+        "docs/partners.md explains the errors of single events",
     ];
     let page = viewer.until_shown("/agencies/acme", &acme).await;
     assert!(!page.contains("Waiting in"), "queues are the operator's: {page}");
