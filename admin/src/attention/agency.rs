@@ -146,22 +146,24 @@ impl AgencyOverview {
         let recorded: i64 = refusals.iter().map(|one| one.requests).sum();
         let refused = recent(&self.hour, |minute| minute.refused).max(recorded);
         let share = refused_requests(refused, recent(&self.hour, |minute| minute.accepted));
-        let next = "Tell the partner the reason, which the response does not say. \"Check the signature\" finds mistakes in it.";
         if refused > 0 && refusals.is_empty() {
+            let next = after_refusal(401);
             found.push(Attention::of_agency("refused", "/refusals", share.clone(), next, refused >= FAILURES));
         }
         let at_least = if recorded < refused { "at least " } else { "" };
         let mut keys = BTreeSet::new();
-        for RefusalCause { key_prefix, reason, detail, .. } in
-            refusals.iter().filter(|one| keys.insert(&one.key_prefix))
-        {
+        let most_frequent = refusals.iter().filter(|one| keys.insert(&one.key_prefix));
+        for (index, RefusalCause { key_prefix, reason, status, detail, requests }) in most_frequent.enumerate() {
             let of_key: i64 = refusals.iter().filter(|one| one.key_prefix == *key_prefix).map(|one| one.requests).sum();
-            let detail = detail.as_ref().map_or_else(String::new, |detail| format!(" ({detail})"));
+            let mostly = if of_key == *requests { "" } else { "mostly " };
+            let latest = if *requests == 1 { "" } else { "the latest: " };
+            let detail = detail.as_ref().map_or_else(String::new, |detail| format!(" ({latest}{detail})"));
+            let of_all = if index == 0 { format!(" With all keys, {share}") } else { String::new() };
             let text = format!(
-                "Requests with the key {key_prefix} are refused: {at_least}{of_key}, mostly for the reason {reason}{detail}. With all keys, {share}"
+                "Requests with the key {key_prefix} are refused: {at_least}{of_key}, {mostly}for the reason {reason}{detail}.{of_all}"
             );
-            let cause = format!("{REFUSED_KEY}{key_prefix}");
-            found.push(Attention::of_agency(cause, "/refusals", text, next, of_key >= FAILURES));
+            let (cause, page) = (format!("{REFUSED_KEY}{key_prefix}"), format!("/refusals?key={key_prefix}"));
+            found.push(Attention::of_agency(cause, page, text, after_refusal(*status), of_key >= FAILURES));
         }
     }
 
@@ -198,6 +200,16 @@ pub fn shorten(found: &mut Vec<Attention>) {
         keys += usize::from(is_key);
         !is_key || keys <= KEYS_MAX
     });
+}
+
+/// What to do about refused requests, by their status. Only the responses to wrong credentials do not say the reason.
+const fn after_refusal(status: i32) -> &'static str {
+    match status {
+        401 | 403 => {
+            "Tell the partner the reason, which the response does not say. \"Check the signature\" finds mistakes in it."
+        }
+        _ => "The responses say what is wrong; the page Refused requests has the latest.",
+    }
 }
 
 /// What to do about failed events, by their error. They are not kept (D7), so no page lists them.
@@ -317,23 +329,24 @@ mod tests {
         let cause = |key: &str, reason: &str, requests| RefusalCause {
             key_prefix: key.to_owned(),
             reason: reason.to_owned(),
+            status: if reason == "invalid_request" { 400 } else { 401 },
             detail: (reason == "stale").then(|| "t is old".to_owned()),
             requests,
         };
-        let refusals = [cause("ck_1", "stale", 5), cause("ck_1", "mismatch", 2), cause("ck_2", "scope", 1)];
+        let refusals = [cause("ck_1", "stale", 5), cause("ck_1", "mismatch", 2), cause("ck_2", "invalid_request", 1)];
+        let lines = healthy().lines(&[], &refusals, NOW.parse().unwrap());
+        assert!(lines[0].next.contains("Check the signature") && lines[1].next.contains("The responses say"));
+        assert_eq!(lines[1].place, super::super::Place::Page("/refusals?key=ck_2".to_owned()));
         let told = found(|overview| overview.hour[55].refused = 9, &[], &refusals);
         let share = "With all keys, 9 of 59 requests were refused in the last 10 minutes.";
         let expected = [
             (
                 format!(
-                    "Requests with the key ck_1 are refused: at least 7, mostly for the reason stale (t is old). {share}"
+                    "Requests with the key ck_1 are refused: at least 7, mostly for the reason stale (the latest: t is old). {share}"
                 ),
                 true,
             ),
-            (
-                format!("Requests with the key ck_2 are refused: at least 1, mostly for the reason scope. {share}"),
-                false,
-            ),
+            ("Requests with the key ck_2 are refused: at least 1, for the reason invalid_request.".to_owned(), false),
         ];
         assert_eq!(told, expected);
         let told = found(|overview| overview.hour[55].refused = 1, &[], &[]);

@@ -25,6 +25,8 @@ pub(crate) struct FailureCause {
 pub(crate) struct RefusalCause {
     pub(crate) key_prefix: String,
     pub(crate) reason: String,
+    pub(crate) status: i32,
+    /// That of the latest one with a detail.
     pub(crate) detail: Option<String>,
     pub(crate) requests: i64,
 }
@@ -77,8 +79,9 @@ common::statements! {
     ORDER BY failed DESC, f.cause";
 
     const REFUSALS = "-- refused_requests.since
-    SELECT r.key_prefix, r.reason, max(r.detail) AS detail, count(*) AS requests
-    FROM (SELECT key_prefix, reason, detail FROM refused_requests r
+    SELECT r.key_prefix, r.reason, max(r.status) AS status, count(*) AS requests,
+           (array_agg(r.detail ORDER BY r.request_id DESC) FILTER (WHERE r.detail IS NOT NULL))[1] AS detail
+    FROM (SELECT request_id, key_prefix, status, reason, detail FROM refused_requests r
           WHERE r.tenant_id = $1 AND r.request_id >= $2 AND r.status < 500 AND NOT r.dry_run
           ORDER BY r.request_id DESC LIMIT 2000) AS r
     GROUP BY r.key_prefix, r.reason ORDER BY requests DESC, r.key_prefix, r.reason";
@@ -145,7 +148,7 @@ pub(crate) async fn failures(client: &Client, tenant: Uuid, since: DateTime<Utc>
 
 /// The recorded refusals from a request id on without dry runs, at most 2,000; the most frequent reason comes first.
 pub(crate) async fn refusals(client: &Client, tenant: TenantId, first: Uuid) -> Result<Vec<RefusalCause>> {
-    let read = |row: &Row| Ok(read_row!(row => RefusalCause { key_prefix, reason, detail, requests }));
+    let read = |row: &Row| Ok(read_row!(row => RefusalCause { key_prefix, reason, status, detail, requests }));
     all(client, REFUSALS, &[&tenant.0, &first], read).await
 }
 

@@ -47,12 +47,14 @@ async fn the_last_hour_is_counted_for_each_agency_and_for_all() {
     assert!(!page.contains("Waiting in"), "queues are the operator's: {page}");
     let rows = between(&page, "<tbody>", "</tbody>").matches("<tr>").count();
     assert_eq!(rows, 60, "a row for each minute");
-    let refused = format!("Requests with the key {} are refused: 1, mostly for the reason mismatch", forged.prefix);
+    let refused = format!("Requests with the key {} are refused: 1, for the reason mismatch", forged.prefix);
+    let of_key = format!("href=\"/agencies/other/refusals?key={}\"", forged.prefix);
     let others = [
         "1 accepted and 1 refused in the last hour",
         "1 applied and 0 failed",
         "0 delivered and 0 failed",
         &refused,
+        &of_key,
         "1 of 2 requests was refused in the last 10 minutes",
     ];
     operator.until_shown("/agencies/other", &others).await;

@@ -42,6 +42,11 @@ async fn the_owner_of_the_key_sees_why_and_nobody_else() {
     }
     let posted = foreign.post("/agencies/other/signature", &[("request", &id)]).await;
     assert_eq!(posted.status, 404, "{}", body(&posted));
+    // The signature of a request that got 400 was right.
+    let invalid = refused(world, &world.key.events("{}".to_owned()), 400).await;
+    until_recorded(world, 2).await;
+    let page = console.viewer().await.page(&format!("{PAGE}/{invalid}")).await;
+    assert!(page.contains("invalid_request") && !page.contains("Check the signature"), "{page}");
 }
 
 #[tokio::test]

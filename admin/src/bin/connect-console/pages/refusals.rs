@@ -74,7 +74,7 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
         (facts(&view, &refused))
         h2 { "What to do" }
         p { (advice(&refused.reason)) }
-        p { a.button href=(check) { "Check the signature" } }
+        @if matches!(refused.status, 401 | 403) { p { a.button href=(check) { "Check the signature" } } }
         p { a href=(with_query(&view.tenant_path("/refusals"), &[("key", &refused.key_prefix)])) { "All refused requests of the key" } }
     };
     Ok(layout::page(&view, "Refused request", &content))
