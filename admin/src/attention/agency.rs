@@ -4,13 +4,13 @@ use super::{
     AFTER_DEAD_LETTERS, Attention, RECENT, counted, dead_lettered, failed_events, failed_responses, recent,
     refused_requests, response_codes,
 };
-use crate::Result;
 use crate::activity::{ActivityMinute, last_hour};
 use crate::deliveries::{self, DeliveryQuery};
 use crate::keys::{self, Key, KeyFilter};
 use crate::store::attention::{FailureCause, RefusalCause};
 use crate::subscriptions::{self, Subscription, SubscriptionState};
 use crate::tenants::{self, Usage};
+use crate::{Result, store};
 use chrono::{DateTime, TimeDelta, Utc};
 use common::model::{DeliveryState, TenantId};
 use std::collections::BTreeSet;
@@ -42,6 +42,8 @@ pub struct AgencyOverview {
     pub keys: Vec<Key>,
     /// The subscriptions that are not removed.
     pub subscriptions: Vec<Subscription>,
+    /// Whether new enquiries can be assigned to somebody.
+    pub has_active_member: bool,
     /// The records writes of the current month.
     pub usage: Usage,
     /// Dead-lettered deliveries, counted up to a hundred.
@@ -61,6 +63,7 @@ impl AgencyOverview {
             hour: last_hour(client, Some(tenant)).await?,
             keys: keys::list(client, slug, active, u32::MAX).await?.items,
             subscriptions: subscriptions::list(client, slug, None, u32::MAX).await?.items,
+            has_active_member: store::tenants::has_active_member(client, tenant).await?,
             usage: tenants::usage_of_this_month(client, slug).await?,
             dead: dead.items.len(),
             has_more_dead: dead.next.is_some(),
@@ -100,6 +103,10 @@ impl AgencyOverview {
         if self.keys.is_empty() {
             let text = "There is no active key: nobody can send events for the agency.".to_owned();
             found.push(Attention::of_agency("no-key", "/keys", text, "Create one.", false));
+        }
+        if !self.has_active_member {
+            let text = "There is no active member: new enquiries get no advisor.".to_owned();
+            found.push(Attention::of_agency("no-member", "/members", text, "Add or activate one.", false));
         }
         self.check_ends(now, &mut found);
         found
@@ -273,6 +280,7 @@ mod tests {
                 subscription(1, SubscriptionState::Active),
                 subscription(2, SubscriptionState::Removed),
             ],
+            has_active_member: true,
             usage: Usage { month: "2026-05".to_owned(), writes: 1, quota: Some(2) },
             dead: 0,
             has_more_dead: false,
@@ -371,6 +379,7 @@ mod tests {
         };
         assert_eq!(found(unused, &[], &[]), []);
         assert!(only(|one| one.keys.clear()).contains("no active key"));
+        assert!(only(|one| one.has_active_member = false).contains("no active member"));
         assert!(only(|one| one.usage.writes = 2).contains("quota is used up"));
         assert!(only(|one| one.dead = 1).contains("1 delivery was dead-lettered"));
         assert!(

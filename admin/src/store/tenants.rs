@@ -1,6 +1,6 @@
 //! Tenants, their members and metered writes, and reports of ingest about refused requests.
 
-use super::{all, execute, one, read_row};
+use super::{all, execute, exists, one, read_row};
 use crate::input::{AttentionEmail, EnquiryPrefix, MemberEmail, MonthlyQuota, Name, TenantSlug};
 use crate::{AdminError, Result};
 use chrono::{DateTime, NaiveDate, Utc};
@@ -155,6 +155,9 @@ common::statements! {
     const LIST_MEMBERS = "-- members.list
     SELECT email, name, active FROM members WHERE tenant_id = $1 AND email > $2 ORDER BY email LIMIT $3";
 
+    const HAS_ACTIVE_MEMBER = "-- members.has_active
+    SELECT FROM members WHERE tenant_id = $1 AND active LIMIT 1";
+
     const USAGE_OF_MONTH = "-- usage_counters.of_month
     SELECT $2::date AS month, COALESCE(u.writes, 0) AS writes, t.monthly_quota
     FROM tenants t LEFT JOIN usage_counters u ON u.tenant_id = t.tenant_id AND u.month = $2
@@ -253,6 +256,10 @@ pub(crate) async fn remove_member(
     tx: &Transaction<'_>, tenant: TenantId, email: &MemberEmail,
 ) -> Result<Option<Member>> {
     one(tx, REMOVE_MEMBER, &[&tenant.0, &email.as_str()], member).await
+}
+
+pub(crate) async fn has_active_member(client: &Client, tenant: TenantId) -> Result<bool> {
+    exists(client, HAS_ACTIVE_MEMBER, &[&tenant.0]).await
 }
 
 /// The first members of a tenant after an email.
