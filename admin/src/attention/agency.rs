@@ -130,7 +130,7 @@ impl AgencyOverview {
                         format!("all of its last {failed_in_a_row} attempts")
                     };
                     let text = format!("{url} fails: {which}{last}.");
-                    let next = "Look at its responses, correct the receiver, and replay what was dead-lettered.";
+                    let next = "Look at its responses and correct the receiver. Deliveries are retried by themselves; replay only those that failed for good.";
                     found.push(Attention::of_agency(cause, format!("/webhooks/{id}"), text, next, true));
                 }
                 Some(("event", error)) => {
