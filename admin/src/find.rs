@@ -164,8 +164,8 @@ impl Search<'_> {
         }
     }
 
-    /// The outbound events that an event caused, found by its request. For a bundled request, whose ledger entry has the
-    /// bundle's id, they are found by the lead.
+    /// The outbound events that an event caused, found by its lead and its request; for a bundled request, whose ledger entry has
+    /// the bundle's id, by the lead alone. Events of one request about one lead cannot be told apart.
     async fn caused_by(&self, event: &AppliedEvent) -> Result<Vec<OutboundEvent>> {
         let ids = first_id(event.applied_at - CAUSED_WITHIN)..first_id(event.applied_at + CAUSED_WITHIN);
         let mut caused = store::found::caused(self.client, event, &ids).await?;

@@ -43,6 +43,10 @@ async fn an_event_is_followed_from_its_request_to_the_attempts_of_its_webhooks()
         assert!([stage, "received", "applied", "attempt"].iter().all(|one| found.contains(one)), "{id}: {found}");
     }
     assert_eq!(by(&Value::from("order-4712")).await, "");
+    let other = event("contact.identified").email("bo@example.com").id("quiet");
+    world.results(&[event("enquiry.submitted").email("cy@example.com").id("loud"), other]).await;
+    assert!(by(&Value::from("loud")).await.contains("outbox"));
+    assert!(!by(&Value::from("quiet")).await.contains("outbox"), "the webhooks of another event of its request");
     let unknown = console.viewer().await.page("/agencies/acme/find?id=order-4712").await;
     assert!(
         unknown.contains("Nothing is known of") && unknown.contains("An event that failed is not kept"),
