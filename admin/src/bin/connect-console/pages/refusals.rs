@@ -55,11 +55,11 @@ fn table(view: &View<'_>, listed: &[RefusedRequest]) -> Markup {
             @for refused in listed.iter().rev() {
                 tr {
                     th scope="row" { a href=(view.tenant_path(&format!("/refusals/{}", refused.request_id))) { (refused.reason) } }
-                    td { (refused.detail.as_deref().unwrap_or("-")) }
-                    td { (refused.method) " " (refused.route) }
+                    td.breaks { (refused.detail.as_deref().unwrap_or("-")) }
+                    td { code { (refused.method) " " (refused.route) } }
                     td { (refused.status) }
-                    td { code { (refused.key_prefix) } }
-                    td { (time(refused.at)) }
+                    td.tight { code { (refused.key_prefix) } }
+                    td.tight { (time(refused.at)) }
                 }
             }
         },
