@@ -24,6 +24,9 @@ async fn administrators_manage_members_and_discovery_and_operators_the_limits() 
     let inactive = "SELECT count(*) FROM members WHERE email = 'zoe@example.com' AND NOT active";
     assert_eq!(console.world.database.count(inactive).await, 1);
     assert_eq!(admin.post(&format!("{members}/remove"), &[("email", "who@example.com")]).await.status, 404);
+    let restored = [&added[..], &[("restored", "yes")]].concat();
+    let page = admin.change(&members, &restored).await;
+    assert!(admin.page(&page).await.contains("The member is active again"), "{page}");
 
     let discovery = "SELECT count(*) FROM tenants WHERE slug = 'acme' AND discovery_enabled";
     for (value, expected) in [("true", 1), ("false", 0)] {

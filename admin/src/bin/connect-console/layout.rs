@@ -45,7 +45,7 @@ const AUDIT: &str = "M8 2a6 6 0 1 0 0 12a6 6 0 0 0 0-12M8 5v3l2 2";
 const LISTS: [(&str, &str); 2] = [("/leads", "/pipeline"), ("/signature", "/refusals")];
 
 /// What a page says of the change that led to it, by the query `done`. A text of the query itself is never shown.
-const NOTICES: [(&str, &str); 18] = [
+const NOTICES: [(&str, &str); 19] = [
     ("scopes", "The scopes were changed. Running programs follow within a second."),
     ("overlap-ended", "The old secret is no longer valid."),
     ("revoked", "The key was revoked. Running programs refuse it within a second."),
@@ -60,6 +60,7 @@ const NOTICES: [(&str, &str); 18] = [
     ("events", "The event types were changed. They hold for events from now on."),
     ("saved", "The settings were saved."),
     ("member-added", "The member was added. New enquiries may be assigned to them."),
+    ("member-restored", "The member is active again. New enquiries may be assigned to them."),
     ("member-removed", "The member was deactivated. No new enquiries are assigned to them."),
     ("partners-revoked", "All links and sessions of partners were ended."),
     ("requeued", "Dead letters were requeued. Those that are still listed were not."),

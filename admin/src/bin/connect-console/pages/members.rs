@@ -68,6 +68,7 @@ fn member_row(view: &View<'_>, member: &Member) -> Markup {
                         (once(view))
                         input type="hidden" name="email" value=(member.email);
                         input type="hidden" name="name" value=(member.name);
+                        @if !member.active { input type="hidden" name="restored" value="yes"; }
                         button.plain { (if member.active { "Deactivate " } else { "Activate " }) bdi { (member.name) } }
                     }
                 } @else { "-" }
@@ -84,7 +85,8 @@ pub(crate) async fn add(change: Change<'_>) -> Result<Response, Failure> {
     let (Some(email), Some(name)) = (email, name) else {
         return with_faults(change.view(), &faults).await;
     };
-    let (page, slug) = (context.tenant_path("/members?done=member-added"), context.tenant()?.slug.as_str());
+    let done = if change.form().get("restored").is_empty() { "member-added" } else { "member-restored" };
+    let (page, slug) = (context.tenant_path(&format!("/members?done={done}")), context.tenant()?.slug.as_str());
     let bound = context.app.bounds.members;
     change.run(page, async |client, actor| tenants::add_member(client, actor, (slug, bound), &email, &name).await).await
 }
