@@ -72,6 +72,7 @@ async fn failed_deliveries_are_seen_and_replayed_one_by_one_and_all_that_match()
     until_listed("delivered", 1).await;
     let question = visitor.page(&format!("{DELIVERIES}/replay?state=dead")).await;
     assert!(question.contains("<strong>2</strong> deliveries match"), "{question}");
+    assert!(question.contains("<dt>state</dt><dd>Failed for good"), "{question}");
     for refused in ["", "?state=pending", "?state=dead&type=nothing", "?state=dead&from=yesterday"] {
         assert_eq!(visitor.get(&format!("{DELIVERIES}/replay{refused}")).await.status, 400, "{refused}");
     }

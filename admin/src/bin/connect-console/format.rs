@@ -113,7 +113,10 @@ fn exact(at: DateTime<Utc>) -> String {
 /// Such as `3 minutes ago` or `in 2 hours`.
 pub(crate) fn relative(at: DateTime<Utc>, now: DateTime<Utc>) -> String {
     let (distance, is_past) = if at > now { (at - now, false) } else { (now - at, true) };
-    let Some(text) = distance_text(distance) else { return "just now".to_owned() };
+    let Some(text) = distance_text(distance) else {
+        // Clocks may differ by less than a second.
+        return if distance.num_seconds() > 0 && !is_past { "in a moment" } else { "just now" }.to_owned();
+    };
     if is_past { format!("{text} ago") } else { format!("in {text}") }
 }
 
@@ -161,6 +164,7 @@ mod tests {
             (86_400 * 59, "59 days ago"),
             (86_400 * 60, "2 months ago"),
             (86_400 * 730, "2 years ago"),
+            (-5, "in a moment"),
             (-180, "in 3 minutes"),
         ] {
             assert_eq!(told(seconds), text);

@@ -44,7 +44,7 @@ fn settings_form(view: &View<'_>, tenant: &Tenant, faults: &Faults) -> Markup {
     let hint = if view.app.sends_mails {
         "Gets a mail about what needs attention on the overview, and when it has recovered: at most one an hour for each cause. Leave it empty for no mails."
     } else {
-        "Is to get mails about what needs attention. The operator has set no mail server, so no mails are sent."
+        "The operator has set no mail server, so no mails are sent. The address is kept for when there is one."
     };
     html! {
         h2 { "Settings" }

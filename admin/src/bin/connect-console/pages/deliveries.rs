@@ -22,11 +22,11 @@ use uuid::Uuid;
 use warp::reply::Response;
 
 /// What a state means, for filters. `pending` and `dead` must not be confused: one is attempted again, the other is not.
-const fn meaning(state: DeliveryState) -> &'static str {
+pub(super) const fn meaning(state: DeliveryState) -> &'static str {
     match state {
         DeliveryState::Pending => "Waiting or retrying",
         DeliveryState::Delivered => "Delivered",
-        DeliveryState::DeadLettered => "Failed: all attempts",
+        DeliveryState::DeadLettered => "Failed for good: all attempts",
         DeliveryState::Dropped => "Dropped: subscription removed, or a failed test",
     }
 }
@@ -292,7 +292,7 @@ Traceparent: <not stored>"
     );
     html! {
         pre.wrapped { code data-copy { (request) } }
-        p.hint { "Each attempt is signed when it is sent. The values in the query of the URL are not shown, and the headers Webhook-... are not sent with a secret of another form." }
+        p.hint { "Each attempt is signed when it is sent. The values in the query of the URL are not shown. The three headers Webhook-... are sent only if the signing secret begins with whsec_." }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Replay jobs: creating one for everything that matches a filter of deliveries, their progress, and stopping them.
 
-use super::deliveries::parse_filter;
+use super::deliveries::{meaning, parse_filter};
 use crate::context::{Change, View};
 use crate::failure::Failure;
 use crate::format::{data_table, number, pill, time};
@@ -95,7 +95,7 @@ pub(crate) async fn confirm(view: View<'_>) -> Result<Response, Failure> {
             p { a href=(back) { "Back" } }
         } @else {
             div.alert {
-                p { strong { (counted_text(counted)) } " deliveries match the filter and will be sent again, with the same event ids and delivery ids." }
+                p { strong { (counted_text(counted)) } (if counted.count == 1 { " delivery matches" } else { " deliveries match" }) " the filter and will be sent again, with the same event ids and delivery ids." }
                 (described(&filter))
             }
             form method="post" action=(view.tenant_path("/deliveries/replay")) {
@@ -113,7 +113,7 @@ fn described(filter: &Filter<DeliveryQuery>) -> Markup {
     html! {
         dl {
             @for (name, value) in filter.fields().filter(|(_, value)| !value.is_empty()) {
-                dt { (name) } dd { (value) }
+                dt { (name) } dd { @match DeliveryState::parse(value) { Some(state) if name == "state" => { (meaning(state)) } _ => { (value) } } }
             }
         }
     }
