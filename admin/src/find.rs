@@ -226,7 +226,14 @@ impl Search<'_> {
             receiver: Some(delivery.url.clone()),
             ..step
         };
-        let detail = format!("for subscription {}, now {}", delivery.subscription_id, delivery.state);
+        let now = match delivery.state {
+            DeliveryState::Pending if delivery.attempts.is_empty() => "waiting",
+            DeliveryState::Pending => "retrying",
+            DeliveryState::Delivered => "delivered",
+            DeliveryState::DeadLettered => "failed for good",
+            DeliveryState::Dropped => "dropped",
+        };
+        let detail = format!("for subscription {}, now {now}", delivery.subscription_id);
         self.steps.push(about(self.step(delivery.tenant, delivery.created_at, "delivery", detail)));
         for (number, attempt) in (1..).zip(&delivery.attempts) {
             let detail = format!("number {number}: {}, {} ms", attempt.outcome(), attempt.duration_ms);

@@ -51,7 +51,7 @@ const NOTICES: [(&str, &str); 19] = [
     ("revoked", "The key was revoked. Running programs refuse it within a second."),
     ("paused", "The subscription is paused. Its deliveries wait until you resume it."),
     ("resumed", "The subscription is active. Deliveries that waited are being sent."),
-    ("removed", "The subscription was removed, and its pending and dead-lettered deliveries were dropped."),
+    ("removed", "The subscription was removed, and its deliveries that waited or failed for good were dropped."),
     ("replayed", "The delivery is being sent again."),
     ("replay-created", "The deliveries are being sent again."),
     ("replay-stopped", "The replay was stopped. What was replayed already is sent."),

@@ -86,7 +86,7 @@ pub(crate) async fn agency(view: View<'_>) -> Result<Response, Failure> {
                 strong { (number(usage.writes)) } a href=(view.tenant_path("/usage")) { "records writes in " (usage.month) }
                 p.soft { "Quota: " (usage.quota.map_or_else(|| "no limit".to_owned(), number)) }
             }
-            li { strong { (shown.dead) (more) } a href=(view.tenant_path("/deliveries?state=dead")) { "dead-lettered deliveries" } }
+            li { strong { (shown.dead) (more) } a href=(view.tenant_path("/deliveries?state=dead")) { "deliveries that failed for good" } }
         }
         (activity::charts(&view, &shown.hour, &[]).await?)
         h2 { "Where is my event?" }

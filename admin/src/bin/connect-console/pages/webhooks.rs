@@ -174,7 +174,7 @@ fn changes(view: &View<'_>, subscription: &Subscription, faults: &Faults) -> Mar
         @let overlap = Field { name: "overlap", label: "How long the old secret is used beside the new one", hint: "" };
         (rotation(view, &path("/rotate"), (overlap, &OVERLAPS), faults))
         h2 { "Remove" }
-        p { "Pending and dead-lettered deliveries are dropped. This cannot be undone." }
+        p { "Its deliveries that wait or failed for good are dropped. This cannot be undone." }
         p { a.button.danger href=(path("/remove")) { "Remove the subscription" } }
     }
 }

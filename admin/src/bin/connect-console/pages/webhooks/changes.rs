@@ -186,7 +186,7 @@ pub(crate) async fn confirm_removal(view: View<'_>) -> Result<Response, Failure>
     let found = subscriptions::find_in(view.client(), &view.tenant()?.slug, view.id()?).await?;
     let page = view.tenant_path(&format!("/webhooks/{}", found.id));
     let question = html! {
-        p { "Nothing more is sent to " code { (found.url) } ", and its pending and dead-lettered deliveries are dropped. This cannot be undone." }
+        p { "Nothing more is sent to " code { (found.url) } ", and its deliveries that wait or failed for good are dropped. This cannot be undone." }
         p { "To stop deliveries for a time without losing any, pause the subscription instead." }
     };
     let content = confirmation(&view, &format!("{page}/remove"), "Remove the subscription for good", &page, &question);
