@@ -18,7 +18,7 @@ async fn a_subscription_is_created_paused_resumed_rotated_and_removed() {
     ];
     let created = body(&visitor.post(WEBHOOKS, &fields).await);
     let secret = between(&created, "<code data-copy>", "</code>").to_owned();
-    assert!(secret.starts_with("whsec_"), "{created}");
+    assert!(secret.starts_with("whsec_") && created.contains("Webhook-Signature"), "{created}");
     let page = between(&created, "<p><a href=\"", "\"").to_owned();
     assert!(page.starts_with(WEBHOOKS), "{page}");
     let shown = visitor.page(&page).await;

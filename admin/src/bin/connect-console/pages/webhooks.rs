@@ -48,6 +48,7 @@ fn secret(secret: &str) -> Markup {
             p { strong { "Copy the signing secret now. It is shown once and cannot be read again." } }
             dl { dt { "Secret" } dd { code data-copy { (secret) } } }
             p { "The receiver verifies the header " code { "X-Connect-Signature" } " with it: HMAC-SHA256 of " code { "<t>.<body>" } ", hex." }
+            p { "A library for Standard Webhooks verifies the headers " code { "Webhook-Id" } ", " code { "Webhook-Timestamp" } " and " code { "Webhook-Signature" } " with the same secret instead." }
         }
     }
 }
