@@ -5,7 +5,7 @@ use crate::measure::{LoadStats, Sender, steady};
 use crate::options::Options;
 use crate::records::{CREATE_CLIENT, signed};
 use crate::traffic::{Traffic, body};
-use crate::worlds::{builder, fill, warnings};
+use crate::worlds::{builder, fill};
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -57,12 +57,11 @@ pub(crate) async fn run(options: &Options) -> String {
         }
     }
     format!(
-        "A quiet agency sends {RATE} requests a second, while {CALLERS} callers of another agency send batches of 100 events without\npause, and {AFTER_REFUSAL:?} after a refusal. Floor: the same requests with nobody else. The quiet agency's requests that\nfailed: {}. Batches of the others that were accepted: {}; refused with 503: {}.\n\n{}{}",
+        "A quiet agency sends {RATE} requests a second, while {CALLERS} callers of another agency send batches of 100 events without\npause, and {AFTER_REFUSAL:?} after a refusal. Floor: the same requests with nobody else. The quiet agency's requests that\nfailed: {}. Batches of the others that were accepted: {}; refused with 503: {}.\n\n{}",
         failed.get(),
         ACCEPTED.load(Ordering::Relaxed),
         REFUSED.load(Ordering::Relaxed),
-        comparison.figures(),
-        warnings(&world)
+        comparison.figures()
     )
 }
 
