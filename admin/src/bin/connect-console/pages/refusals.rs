@@ -56,7 +56,8 @@ fn table(view: &View<'_>, listed: &[RefusedRequest]) -> Markup {
                 tr {
                     th scope="row" { a href=(view.tenant_path(&format!("/refusals/{}", refused.request_id))) { (refused.reason) } }
                     td.breaks { (refused.detail.as_deref().unwrap_or("-")) }
-                    td { code { (refused.method) " " (refused.route) } }
+                    // Below the address that all routes have.
+                    td { code { (refused.method) " " (refused.route.strip_prefix("/api/v1/crm/connect").unwrap_or(&refused.route)) } }
                     td { (refused.status) }
                     td.tight { code { (refused.key_prefix) } }
                     td.tight { (time(refused.at)) }
