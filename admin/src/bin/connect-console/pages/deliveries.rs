@@ -152,7 +152,7 @@ pub(super) fn table(view: &View<'_>, listed: &DeliveryPage) -> Markup {
                             }
                         }
                         td { (state(delivery)) }
-                        td.long title=(delivery.url) { (delivery.url) }
+                        td.long title=(delivery.url) { (delivery.url.split_once("://").map_or(delivery.url.as_str(), |(_, rest)| rest)) }
                         td { (time(delivery.created_at)) }
                         td.number { (delivery.attempts.len()) }
                         td.long { (delivery.attempts.last().map_or_else(|| "-".to_owned(), Attempt::outcome)) }
