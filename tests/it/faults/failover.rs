@@ -16,7 +16,7 @@ const READ_ONLY: &str = "SET default_transaction_read_only = on";
 const END_UNCONFIRMED: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
 
 /// Programs that reach both servers move within two seconds, or later on a busy machine.
-const MOVED: Duration = Duration::from_secs(5);
+const MOVED: Duration = Duration::from_secs(15);
 
 /// More pages at once than the console has connections.
 const CONSOLE_PAGES: usize = 8;

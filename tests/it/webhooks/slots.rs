@@ -107,12 +107,14 @@ async fn dispatchers_share_the_slots_and_take_over_those_of_a_killed_one() {
     outbound.world.dispatchers.remove(0).kill();
     outbound.send_to_tenants(5, 10).await;
     outbound.until_shares(&[32, 32]).await;
-    outbound.assert_moved_within(10).await;
+    // Ten seconds, and as many more on a busy machine.
+    outbound.assert_moved_within(20).await;
     let mut ended = outbound.world.dispatchers.remove(0);
     outbound.begin_moves().await;
     assert_eq!(ended.terminate().await.code(), Some(0));
     outbound.until_shares(&[64]).await;
-    outbound.assert_moved_within(2).await;
+    // At once: a lease would last for longer.
+    outbound.assert_moved_within(4).await;
     outbound.until_settled().await;
     assert_eq!(outbound.receiver.count(), 10 * TENANTS.len(), "each once");
     outbound.assert_numbers_have_no_holes().await;
