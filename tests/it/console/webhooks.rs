@@ -34,7 +34,8 @@ async fn a_subscription_is_created_paused_resumed_rotated_and_removed() {
         console.world.database.count(&query).await
     };
     let failing = "INSERT INTO public.failure_minutes
-        SELECT tenant_id, 'receiver:' || subscription_id, 0, now(), 5, 0, NULL FROM subscriptions";
+        SELECT tenant_id, 'receiver:' || subscription_id, 0, now(), 5, 0, NULL FROM subscriptions
+        UNION ALL SELECT tenant_id, 'response:overloaded', 0, now() - interval '5 minutes', 9, 0, NULL FROM subscriptions";
     console.world.database.execute(failing).await;
     assert!(visitor.page("/agencies/acme").await.contains("fails: 5 of 5 attempts"));
     let changed = [("url", "https://93.184.215.14/moved?token=unseen")];
