@@ -23,7 +23,7 @@ pub struct Health {
     checks: Arc<Mutex<BTreeMap<&'static str, bool>>>,
 }
 
-/// How long a round trip may be under way: it hangs then, because each has a shorter limit of its own.
+/// How long a round trip may be under way, or a loop may take to come around: it hangs then, because each has shorter limits.
 const HANGS_AFTER: Duration = Duration::from_mins(1);
 
 /// Connections that `/livez` and `/readyz` always find free: a probe needs one for a moment.
@@ -31,7 +31,12 @@ const SPARE_CONNECTIONS: usize = 8;
 
 static WORK: Mutex<Work> = Mutex::new(Work::new());
 
-/// When the work began that is under way, by a number that grows. As many as there are connections.
+tokio::task_local! {
+    /// The loop that the task runs in.
+    static LOOP: WorkUnderWay;
+}
+
+/// When the work began that is under way, by a number that grows. As many as there are connections and loops.
 #[derive(Debug)]
 struct Work {
     begun: BTreeMap<u64, Instant>,
@@ -49,10 +54,14 @@ impl Work {
         self.next
     }
 
-    /// Whether the oldest work does not come to an end, whatever else does.
+    /// Begins anew what has moved.
+    fn restart(&mut self, number: u64, now: Instant) {
+        self.begun.insert(number, now);
+    }
+
+    /// Whether some work does not come to an end, whatever else does.
     fn hangs(&self, now: Instant) -> bool {
-        let oldest = self.begun.values().next();
-        oldest.is_some_and(|begun| now.saturating_duration_since(*begun) > HANGS_AFTER)
+        self.begun.values().any(|begun| now.saturating_duration_since(*begun) > HANGS_AFTER)
     }
 }
 
@@ -65,6 +74,16 @@ pub struct WorkUnderWay(u64);
 /// an outage is no fault of the program.
 pub fn begin_work() -> WorkUnderWay {
     WorkUnderWay(work().begin(Instant::now()))
+}
+
+/// Runs a loop, or a part of one that does not wait for work, from which `/livez` expects a [`beat`] each minute.
+pub async fn watch<T>(work: impl Future<Output = T>) -> T {
+    LOOP.scope(begin_work(), work).await
+}
+
+/// Says that the watched loop of this task, if it runs in one, has moved: it came around, or it waits for a server that is absent.
+pub fn beat() {
+    let _ = LOOP.try_with(|under_way| work().restart(under_way.0, Instant::now()));
 }
 
 impl Drop for WorkUnderWay {
@@ -138,7 +157,7 @@ pub async fn serve(addr: SocketAddr, health: Health, metrics: PrometheusHandle) 
     let livez = warp::path!("livez").map(|| match work().hangs(Instant::now()) {
         false => warp::reply::with_status("alive\n", StatusCode::OK),
         true => warp::reply::with_status(
-            "a round trip to Postgres or RabbitMQ has been under way for a minute\n",
+            "a round trip to Postgres or RabbitMQ has been under way for a minute, or a task has not moved for as long\n",
             StatusCode::SERVICE_UNAVAILABLE,
         ),
     });
@@ -181,5 +200,17 @@ mod tests {
         assert!(!work.hangs(later), "the oldest is new now");
         work.begun.remove(&other);
         assert!(!work.hangs(later + Duration::from_hours(1)), "an idle program does not hang");
+    }
+
+    #[test]
+    fn a_loop_that_does_not_come_around_is_seen_although_others_do() {
+        let (mut work, begun) = (Work::new(), Instant::now());
+        let (stuck, coming) = (work.begin(begun), work.begin(begun));
+        for second in 1..=61 {
+            work.restart(coming, begun + Duration::from_secs(second));
+        }
+        assert!(work.hangs(begun + Duration::from_secs(61)));
+        work.restart(stuck, begun + Duration::from_secs(61));
+        assert!(!work.hangs(begun + Duration::from_secs(61)));
     }
 }

@@ -1,6 +1,7 @@
 //! Whether an operation works: one log line when it begins to fail and one when it works again, however many uses fail meanwhile;
 //! metrics; and the waits until it works again.
 
+use crate::health;
 use crate::limited;
 use crate::log_limit::LogLimit;
 use crate::metrics::{self as names, OUTAGE, OUTAGE_FAILURES};
@@ -82,6 +83,7 @@ impl Outage {
                     return Some(done);
                 }
             }
+            health::beat();
             waits.wait_unless_shutdown(shutdown).await?;
         }
     }

@@ -9,7 +9,7 @@ use common::log_limit::LogLimit;
 use common::model::{DeliveryState, TenantId};
 use common::outage::Outage;
 use common::retry::RetryWaits;
-use common::{activity, clock, limited};
+use common::{activity, clock, health, limited};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,7 +62,7 @@ impl Recorder {
         let mut batch = Vec::new();
         while self.results.recv_many(&mut batch, BATCH_MAX).await > 0 {
             let next = Instant::now() + BATCH_INTERVAL;
-            self.write(std::mem::take(&mut batch)).await;
+            health::watch(self.write(std::mem::take(&mut batch))).await;
             sleep_until(next).await;
         }
     }

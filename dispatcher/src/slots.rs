@@ -8,13 +8,13 @@
 use crate::dispatch::Event;
 use crate::store::{Lease, slots};
 use common::db::{DatabaseSession, DatabaseSessionConfig, SessionWork, TxError, run_session};
-use common::limited;
 use common::log_limit::LogLimit;
 use common::metrics::DISPATCHER_SLOTS;
 use common::model::SLOTS;
 use common::periodic::ticks;
 use common::retry::RetryWaits;
 use common::settings::DatabaseUrl;
+use common::{health, limited};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
@@ -61,7 +61,7 @@ pub(crate) struct SlotHolder {
 pub(crate) async fn hold_slots(mut holder: SlotHolder, url: DatabaseUrl) {
     let setup = SESSION_SETUP;
     let settings = DatabaseSessionConfig { url, name: "dispatcher_slots", within: RESPONSE_TIMEOUT, setup };
-    run_session(&settings, RETRY_WAITS, &mut holder, &CancellationToken::new()).await;
+    health::watch(run_session(&settings, RETRY_WAITS, &mut holder, &CancellationToken::new())).await;
 }
 
 impl SessionWork for SlotHolder {
@@ -70,6 +70,7 @@ impl SessionWork for SlotHolder {
         // What was notified while there was no session is unknown.
         self.wake(u64::MAX, true);
         loop {
+            health::beat();
             tokio::select! {
                 biased;
                 leases = self.given_up.recv() => match leases {
@@ -92,6 +93,7 @@ impl SessionWork for SlotHolder {
     }
 
     fn failed(&mut self, error: &TxError) {
+        health::beat();
         limited!(FAILED[0], warn, %error, "renewing the leases of slots failed; retrying");
     }
 }

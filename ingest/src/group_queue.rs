@@ -5,7 +5,7 @@
 //! connections as possible are in use. It releases the receiver when a group takes longer than `overtake_after`, so that a
 //! group that waits for a disk or a lock does not delay those behind it.
 
-use common::critical_task;
+use common::{critical_task, health};
 use std::mem;
 use std::pin::pin;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ async fn run_groups<T: Send>(
     let mut group = Vec::new();
     let mut receiver = waiting.lock().await;
     while receive_group(&mut receiver, &mut group, settings.max_group).await {
-        let mut under_way = pin!(work.run(mem::take(&mut group)));
+        let mut under_way = pin!(health::watch(work.run(mem::take(&mut group))));
         if timeout(settings.overtake_after, &mut under_way).await.is_err() {
             drop(receiver);
             under_way.await;

@@ -6,12 +6,12 @@ use crate::retention::Retention;
 use crate::sealed_values;
 use crate::settings::Settings;
 use common::broker::{
-    Broker, GroupBounds, MessageKeys, Queue, QueueUse, StoredMessages, UnitHandler, observe_queues, run_unit_consumer,
+    Broker, MessageKeys, Queue, QueueUse, StoredMessages, UnitBounds, UnitHandler, observe_queues, run_unit_consumer,
 };
 use common::db::{Database, PoolSettings};
 use common::program::{ACCEPTING, Program, Service};
 use common::settings::{MailboxSettings, RetentionSettings, Section, Variable};
-use common::{activity, critical_task};
+use common::{activity, critical_task, health};
 use futures_util::future::join_all;
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -104,21 +104,21 @@ impl<'a> Lanes<'a> {
     fn start_all(&mut self) -> io::Result<usize> {
         let (lanes, shutdown) = (self.settings.lanes, self.service.shutdown.clone());
         let messages = usize::from(PREFETCH);
-        let bounds = GroupBounds { prefetch: PREFETCH, messages, weight: UNIT_EVENTS, bytes: UNIT_BYTES, priority: 0 };
+        let bounds = UnitBounds { prefetch: PREFETCH, messages, weight: UNIT_EVENTS, bytes: UNIT_BYTES, priority: 0 };
         for _ in 0..lanes {
             let handler = EventsHandler::new(self.pipeline("worker"), shutdown.clone());
             self.start("events lane", Queue::Events, bounds, handler)?;
         }
         let messages = usize::from(UNIT_WRITES);
-        let writes = GroupBounds { prefetch: UNIT_WRITES, messages, weight: messages, ..bounds };
+        let writes = UnitBounds { prefetch: UNIT_WRITES, messages, weight: messages, ..bounds };
         for lane in 0..lanes {
             // A second lane only helps once a full unit waits for the first one: smaller units cost more for each write.
-            let writes = GroupBounds { priority: if lane == 0 { 0 } else { -1 }, ..writes };
+            let writes = UnitBounds { priority: if lane == 0 { 0 } else { -1 }, ..writes };
             let handler = RecordsHandler::new(self.pipeline("records"));
             self.start("records lane", Queue::Records, writes, handler)?;
         }
         let (messages, waiting) = (usize::from(STORED_ACTIONS), Arc::<WaitingActions>::default());
-        let stored = GroupBounds { prefetch: STORED_ACTIONS, messages, weight: messages, ..bounds };
+        let stored = UnitBounds { prefetch: STORED_ACTIONS, messages, weight: messages, ..bounds };
         let (database, pipeline) = (pool(self.service, "actions", true), self.pipeline.clone());
         self.pools.push(database.clone());
         let intake = ActionIntake { pipeline, database, waiting: Arc::clone(&waiting), shutdown: shutdown.clone() };
@@ -139,7 +139,7 @@ impl<'a> Lanes<'a> {
         let master_key_verified = self.master_key_verified.clone();
         let lane = async move || {
             if shutdown.run_until_cancelled(master_key_verified.cancelled()).await.is_some() {
-                actions.run().await;
+                health::watch(Box::pin(actions.run())).await;
             }
         };
         self.running.push(critical_task::spawn_on_thread("actions lane", lane)?);
@@ -170,7 +170,7 @@ impl<'a> Lanes<'a> {
     }
 
     fn start<H: UnitHandler + 'static>(
-        &mut self, name: &'static str, queue: Queue, bounds: GroupBounds, handler: H,
+        &mut self, name: &'static str, queue: Queue, bounds: UnitBounds, handler: H,
     ) -> io::Result<()> {
         let [broker, replies] = self.brokers.clone();
         let (consuming, shutdown) = (Arc::clone(&self.consuming), self.service.shutdown.clone());

@@ -1,15 +1,17 @@
-//! A consumer of one queue: waits for the connection, opens a channel with a prefetch, forms groups of the messages that wait,
-//! opens again after the channel was lost, and drains or closes. What happens to a group is up to a
-//! [`GroupProcessor`]: [`super::unit_consumer`] and [`super::message_consumer`].
+//! A consumer of one queue: waits for the connection, opens a channel with a prefetch, handles the messages that wait, up to a
+//! bound, as one unit of work, opens again after the channel was lost, and drains or closes. [`super::settle`] sends the replies
+//! and acknowledges the messages.
 
 use super::connection::{Broker, Link};
 use super::consumer_log::{log_cannot_consume, log_consumer_lost};
 use super::dead_letter_log::log_forged;
 use super::mac::{FORGED, MessageKeys};
 use super::message::Message;
+use super::settle::{MessageOutcome, Settler, Unit};
 use super::time_limit::{in_time, settle_delivery};
 use super::topology::Queue;
-use super::unacknowledged;
+use super::unacknowledged::{self, UnacknowledgedGuard};
+use crate::health;
 use crate::metrics::{self as names, APPLY_DURATION, DEAD_LETTERED, QUEUE_LAG, REDELIVERED};
 use crate::retry::RetryWaits;
 use futures_util::stream::SelectAll;
@@ -20,6 +22,7 @@ use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{Channel, Consumer};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -38,72 +41,59 @@ const MORE_PREFETCH: u16 = 1_024;
 
 /// How much a consumer receives ahead and handles at once.
 #[derive(Clone, Copy, Debug)]
-pub struct GroupBounds {
+pub struct UnitBounds {
     /// Prefetch: messages that the broker delivers ahead of their acknowledgement.
     pub prefetch: u16,
-    /// Maximum number of messages of a group.
+    /// Maximum number of messages of a unit.
     pub messages: usize,
-    /// Maximum weight of a group; a single message may be heavier.
+    /// Maximum weight of a unit; a single message may be heavier.
     pub weight: usize,
-    /// Maximum number of bytes of a group's bodies; a single message may be larger.
+    /// Maximum number of bytes of a unit's bodies; a single message may be larger.
     pub bytes: usize,
     /// Consumer priority: the broker delivers to this consumer only while the prefetch of all consumers of a higher
     /// priority is used up.
     pub priority: i8,
 }
 
-/// What a consumer consumes, and within which bounds.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ConsumerSettings<'a> {
-    /// The connection to consume on.
-    pub(super) broker: &'a Broker,
-    /// The connection on which replies are sent; consuming begins once it is open. `None` for messages without replies.
-    pub(super) reply_connection: Option<&'a Broker>,
-    pub(super) queue: Queue,
-    pub(super) bounds: GroupBounds,
-}
-
-/// Collects the messages of a group and processes it: a unit of work, or messages that are handled one by one.
-pub(super) trait GroupProcessor: Send {
-    /// The reasons with which it dead-letters messages.
+/// Handles units of messages.
+pub trait UnitHandler: Send {
+    /// The reasons of its [`MessageOutcome::DeadLetter`].
     const DEAD_LETTER_REASONS: &'static [&'static str];
-    /// The messages of a group.
-    type Group: Default + Send;
 
-    /// Called when consuming begins, each time on a new channel.
-    fn opened(&mut self);
-
-    /// Called when consuming ends: at shutdown, or because the channel was lost.
-    fn ended(&mut self);
-
-    /// The weight of a message, counted against [`GroupBounds::weight`].
+    /// The weight of a message, counted against [`UnitBounds::weight`].
     fn weigh(&self, message: &Message) -> usize;
 
-    /// Adds a verified message to a group. `link` is the connection that it was received on.
-    fn add(&self, group: &mut Self::Group, link: &Arc<Link>, delivery: Delivery, message: Message);
-
-    /// Processes a group, and returns the messages that later groups begin with. Never canceled.
-    /// An error says that the channel was lost.
-    fn process(&mut self, group: Self::Group) -> impl Future<Output = lapin::Result<Vec<(Delivery, Message)>>> + Send;
+    /// Handles a unit and returns an outcome for each message, in their order. Returns only after everything that must be
+    /// durable is, because the messages are acknowledged then. It is never canceled.
+    fn handle(&mut self, unit: &[Message]) -> impl Future<Output = Vec<MessageOutcome>> + Send;
 }
 
-/// Consumes until `shutdown`, and again after each reconnect. Returns the open consumer, if there is one; its messages can be
-/// acknowledged until it is closed.
-pub(super) async fn run_consumer<P: GroupProcessor>(
-    settings: ConsumerSettings<'_>, processor: &mut P, shutdown: &CancellationToken,
-) -> Option<OpenConsumer> {
-    let queue = settings.queue;
+/// Consumes `queue` until `shutdown`, and again after each reconnect of `broker`. Replies are sent on
+/// `reply_connection`.
+///
+/// `consuming` counts the consumers that are open now. At `shutdown` the unit under way is finished, and prefetched messages
+/// are requeued.
+pub async fn run_unit_consumer<H: UnitHandler>(
+    broker: &Broker, reply_connection: &Broker, queue: Queue, bounds: UnitBounds, mut handler: H,
+    consuming: &AtomicUsize, shutdown: &CancellationToken,
+) {
     unacknowledged::register(queue);
-    register_counters(queue, P::DEAD_LETTER_REASONS);
+    register_counters(queue, H::DEAD_LETTER_REASONS);
+    let mut settler = Settler::new(reply_connection, queue);
     let mut waits = REOPEN_WAITS;
-    while let Some(Some(link)) = shutdown.run_until_cancelled(settings.link()).await {
-        match in_time(OpenConsumer::open(link, &settings)).await {
+    // Both connections are needed: messages that are consumed must be replied to.
+    let link = async || {
+        let link = broker.link().await?;
+        reply_connection.link().await.map(|_| link)
+    };
+    while let Some(Some(link)) = shutdown.run_until_cancelled(link()).await {
+        match in_time(OpenConsumer::open(link, broker, queue, bounds)).await {
             Ok(mut open) => {
-                processor.opened();
-                let ended = open.run(processor, shutdown).await;
-                processor.ended();
+                consuming.fetch_add(1, Ordering::Relaxed);
+                let ended = health::watch(open.run(&mut handler, &mut settler, shutdown)).await;
+                consuming.fetch_sub(1, Ordering::Relaxed);
                 match ended {
-                    Ok(()) => return Some(open),
+                    Ok(()) => return open.close().await,
                     Err(error) => log_consumer_lost(queue, &error),
                 }
             }
@@ -111,22 +101,10 @@ pub(super) async fn run_consumer<P: GroupProcessor>(
         }
         waits.wait_unless_shutdown(shutdown).await;
     }
-    None
-}
-
-impl ConsumerSettings<'_> {
-    /// Waits for the connections. `None` once the program shuts down.
-    async fn link(&self) -> Option<Arc<Link>> {
-        let link = self.broker.link().await?;
-        if let Some(reply_connection) = self.reply_connection {
-            reply_connection.link().await?;
-        }
-        Some(link)
-    }
 }
 
 /// A consumer on one channel.
-pub struct OpenConsumer {
+struct OpenConsumer {
     channel: Channel,
     /// The consumer, and perhaps a second one, see [`MORE_PREFETCH`].
     consumers: SelectAll<Consumer>,
@@ -135,24 +113,17 @@ pub struct OpenConsumer {
     queue: Queue,
     queue_name: ShortString,
     keys: MessageKeys,
-    bounds: GroupBounds,
-    /// A message that exceeded the bounds of the previous group, and begins the next one.
+    bounds: UnitBounds,
+    /// A message that exceeded the bounds of the previous unit, and begins the next one.
     carried_over: Option<(Delivery, Message)>,
     /// Messages that are tried again in turn. The prefetch bounds them.
     put_off: VecDeque<(Delivery, Message)>,
     /// Keeps the connection open while the consumer uses it.
-    link: Arc<Link>,
-}
-
-impl std::fmt::Debug for OpenConsumer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("OpenConsumer").field("queue", &self.queue).finish_non_exhaustive()
-    }
+    _link: Arc<Link>,
 }
 
 impl OpenConsumer {
-    async fn open(link: Arc<Link>, settings: &ConsumerSettings<'_>) -> lapin::Result<Self> {
-        let ConsumerSettings { broker, queue, bounds, .. } = *settings;
+    async fn open(link: Arc<Link>, broker: &Broker, queue: Queue, bounds: UnitBounds) -> lapin::Result<Self> {
         let channel = link.connection.create_channel().await?;
         let mut open = Self {
             channel,
@@ -164,7 +135,7 @@ impl OpenConsumer {
             bounds,
             carried_over: None,
             put_off: VecDeque::new(),
-            link,
+            _link: link,
         };
         open.consume(bounds.prefetch).await?;
         Ok(open)
@@ -196,48 +167,56 @@ impl OpenConsumer {
     }
 
     /// `Ok` at shutdown, `Err` when the channel is gone.
-    async fn run<P: GroupProcessor>(&mut self, processor: &mut P, shutdown: &CancellationToken) -> lapin::Result<()> {
-        while let Some(group) = self.next_group(processor, shutdown).await? {
-            self.put_off.extend(processor.process(group).await?);
+    async fn run<H: UnitHandler>(
+        &mut self, handler: &mut H, settler: &mut Settler, shutdown: &CancellationToken,
+    ) -> lapin::Result<()> {
+        while let Some(unit) = self.next_unit(handler, shutdown).await? {
+            health::beat();
+            let _unacknowledged = UnacknowledgedGuard::new(self.queue);
+            let outcomes = handler.handle(&unit.messages).await;
+            settler.settle(&unit, &outcomes).await?;
+            let settled = unit.deliveries.into_iter().zip(unit.messages).zip(outcomes);
+            let put_off = settled.filter(|(_, outcome)| *outcome == MessageOutcome::PutOff);
+            self.put_off.extend(put_off.map(|(message, _)| message));
             self.adapt_prefetch().await?;
         }
         Ok(())
     }
 
     /// Waits for the next message and adds what else is waiting, within the bounds. `None` at shutdown.
-    async fn next_group<P: GroupProcessor>(
-        &mut self, processor: &mut P, shutdown: &CancellationToken,
-    ) -> lapin::Result<Option<P::Group>> {
+    async fn next_unit<H: UnitHandler>(
+        &mut self, handler: &H, shutdown: &CancellationToken,
+    ) -> lapin::Result<Option<Unit>> {
         if shutdown.is_cancelled() {
             return Ok(None);
         }
         let first = self.first(shutdown).await?;
-        let mut group = P::Group::default();
         if self.put_off.is_empty() && first.is_none() {
             return Ok(None);
         }
+        let mut unit = Unit::default();
         for (delivery, message) in self.put_off.drain(..self.put_off.len().min(self.bounds.messages)) {
-            processor.add(&mut group, &self.link, delivery, message);
+            unit.add(delivery, message);
         }
-        let Some((delivery, message)) = first else { return Ok(Some(group)) };
-        let (mut weight, mut bytes) = (processor.weigh(&message), message.body.len());
-        processor.add(&mut group, &self.link, delivery, message);
+        let Some((delivery, message)) = first else { return Ok(Some(unit)) };
+        let (mut weight, mut bytes) = (handler.weigh(&message), message.body.len());
+        unit.add(delivery, message);
         for _ in 1..self.bounds.messages {
             let Some(Some(waiting)) = self.consumers.next().now_or_never() else { break };
-            // A forged message ends the group (`None`): a flood of them must not delay the messages that are already in it.
+            // A forged message ends the unit (`None`): a flood of them must not delay the messages that are already in it.
             let Some((delivery, message)) = self.receive(waiting?).await? else { break };
-            weight += processor.weigh(&message);
+            weight += handler.weigh(&message);
             bytes += message.body.len();
             if weight > self.bounds.weight || bytes > self.bounds.bytes {
                 self.carried_over = Some((delivery, message));
                 break;
             }
-            processor.add(&mut group, &self.link, delivery, message);
+            unit.add(delivery, message);
         }
-        Ok(Some(group))
+        Ok(Some(unit))
     }
 
-    /// The first message of a group besides those that were put off, waited for. `None` at shutdown, and if what was put off has
+    /// The first message of a unit besides those that were put off, waited for. `None` at shutdown, and if what was put off has
     /// waited long enough.
     async fn first(&mut self, shutdown: &CancellationToken) -> lapin::Result<Option<(Delivery, Message)>> {
         if let Some(carried_over) = self.carried_over.take() {
@@ -245,7 +224,10 @@ impl OpenConsumer {
         }
         let within = if self.put_off.is_empty() { CHANNEL_CHECK } else { PUT_OFF_WAIT };
         let ended = || lapin::ErrorKind::InvalidChannelState(lapin::ChannelState::Closed, "consumer ended");
-        let next = async |consumers: &mut SelectAll<Consumer>| timeout(within, consumers.next()).await;
+        let next = async |consumers: &mut SelectAll<Consumer>| {
+            health::beat();
+            timeout(within, consumers.next()).await
+        };
         while let Some(next) = shutdown.run_until_cancelled(next(&mut self.consumers)).await {
             match next {
                 Ok(delivery) => {
@@ -272,7 +254,7 @@ impl OpenConsumer {
     }
 
     /// Closes the channel: the broker requeues unacknowledged messages.
-    pub async fn close(self) {
+    async fn close(self) {
         drop(timeout(CLOSE_TIMEOUT, self.channel.close(200, "shutdown".into())).await);
     }
 }

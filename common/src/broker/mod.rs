@@ -27,10 +27,9 @@ mod tls_report;
 mod topology;
 mod transport;
 mod unacknowledged;
-mod unit_consumer;
 
 pub use connection::{Broker, QueueDepth};
-pub use consumer::{GroupBounds, OpenConsumer};
+pub use consumer::{UnitBounds, UnitHandler, run_unit_consumer};
 pub use dead_letter_log::log_dead_letter;
 pub use dead_letter_scan::{DeadLetter, DeadLetterAction, DeadLetterCause, DeadLetterCounts, DeadLetterScan, Window};
 pub use gauges::{observe_queues, set_stored_actions};
@@ -44,4 +43,3 @@ pub use settle::{MessageOutcome, StoredMessages};
 pub use tls_report::{tls_files, tls_reports};
 pub use topology::{Queue, QueueUse, dead_queue_name, queue_name};
 pub use unacknowledged::UnacknowledgedGuard;
-pub use unit_consumer::{UnitHandler, run_unit_consumer};

@@ -52,6 +52,13 @@ pub(super) struct Unit {
     pub(super) messages: Vec<Message>,
 }
 
+impl Unit {
+    pub(super) fn add(&mut self, delivery: Delivery, message: Message) {
+        self.deliveries.push(delivery);
+        self.messages.push(message);
+    }
+}
+
 /// How a message is settled with the broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Settlement {

@@ -12,9 +12,9 @@ use crate::send::DeliverySender;
 use crate::slots::Leases;
 use crate::store::{self, AttemptRecord, Delivery, Due, DueSubscription, FanOutRound, LEFT, Lease, Read};
 use common::db::{Database, TxError};
-use common::limited;
 use common::log_limit::LogLimit;
 use common::outage::Outage;
+use common::{health, limited};
 use held_slots::HeldSlots;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -137,7 +137,7 @@ pub(crate) async fn run(of: DispatchDependencies, events: UnboundedReceiver<Even
         read_alone_until: now,
         shutdown,
     };
-    dispatch.run(events).await;
+    health::watch(dispatch.run(events)).await;
 }
 
 impl Dispatch {
@@ -146,6 +146,7 @@ impl Dispatch {
         let mut tidy_at = Instant::now() + TIDY_INTERVAL;
         let mut is_draining = false;
         while !(is_draining && self.slots.is_empty() && self.due.held_by_slot().is_empty()) {
+            health::beat();
             let wake_up = self.next_wake_up().min(tidy_at);
             tokio::select! {
                 () = shutdown.cancelled(), if !is_draining => {

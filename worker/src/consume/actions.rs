@@ -11,11 +11,11 @@ use crate::store::{self, StoredAction, TENANTS_OF_TURN};
 use common::advisor::AdvisorAction;
 use common::broker::{MessageOutcome, StoredMessages, set_stored_actions};
 use common::db::{Database, TxError};
-use common::limited;
 use common::log_limit::LogLimit;
 use common::model::TenantId;
 use common::trace::RequestContext;
 use common::write::WriteRefusal;
+use common::{health, limited};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,6 +61,7 @@ impl ActionLane {
         const FIRST: TenantId = TenantId(Uuid::nil());
         let (mut after, mut counted, mut is_busy) = (FIRST, None::<Instant>, false);
         while !self.shutdown.is_cancelled() {
+            health::beat();
             if counted.is_none_or(|at| at.elapsed() >= COUNT_EVERY) {
                 self.shutdown.run_until_cancelled(self.count()).await;
                 counted = Some(Instant::now());
@@ -74,6 +75,7 @@ impl ActionLane {
             tenants.dedup();
             after = tenants.get(usize::from(TENANTS_OF_TURN) - 1).copied().unwrap_or(FIRST);
             for action in &actions {
+                health::beat();
                 if !self.shutdown.is_cancelled() && !self.passed_over.contains_key(&action.tenant) {
                     is_busy |= self.act(action).await;
                 }
