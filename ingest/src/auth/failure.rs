@@ -1,6 +1,7 @@
 //! Why authentication failed. Callers get `Invalid Connect credentials`; operators see the reason in metrics, and the
 //! key's owner in the refused requests (D35).
 
+use super::Verified;
 use crate::refusal::Refusal;
 use common::limited;
 use common::log_limit::LogLimit;
@@ -58,8 +59,8 @@ pub(crate) struct FailedCheck {
 #[derive(Debug)]
 pub(crate) enum AuthError {
     Failed(FailedCheck),
-    /// The keys could not be checked.
-    Unavailable(Refusal),
+    /// The keys could not be checked. With the request as that of the key that it was signed with, by what was last known.
+    Unavailable(Refusal, Option<Box<Verified>>),
 }
 
 static COUNTERS: Handles<Counter, { AuthFailure::COUNT }> = Handles::new();
@@ -115,12 +116,6 @@ impl FailedCheck {
 impl From<FailedCheck> for AuthError {
     fn from(failed: FailedCheck) -> Self {
         Self::Failed(failed)
-    }
-}
-
-impl From<Refusal> for AuthError {
-    fn from(unavailable: Refusal) -> Self {
-        Self::Unavailable(unavailable)
     }
 }
 

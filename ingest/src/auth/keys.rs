@@ -68,12 +68,16 @@ impl Keys {
         if !self.are_current() {
             self.until_asked_since(Instant::now() - MAX_STALENESS, deadline).await?;
         }
-        let keys = self.by_prefix.read().unwrap_or_else(PoisonError::into_inner);
-        keys.get(prefix).cloned().transpose().map_err(|error| {
+        self.last_known(prefix).transpose().map_err(|error| {
             limited!(KEYS[0], error, key = %prefix, %error, "secret decryption failed; responding 503 to requests of this key");
             metrics::counter!(SECRET_DECRYPTION_FAILURES, "kind" => "key").increment(1);
             Refusal::ReplayStoreUnavailable
         })
+    }
+
+    /// The key of `prefix` by the last confirmation, however long ago that was.
+    pub(super) fn last_known(&self, prefix: &KeyPrefix) -> Option<OpenedKey> {
+        self.by_prefix.read().unwrap_or_else(PoisonError::into_inner).get(prefix).cloned()
     }
 
     /// To be called before a request with `prefix` is refused: a key or secret may be so new that its notification is on the way. Has

@@ -85,12 +85,21 @@ impl Auth {
             let exists = key.is_some();
             let signed = checks::signed(scheme, head, body);
             let checked = checks::check_signature(key, &signature, signed, received_at, now);
-            Ok::<_, AuthError>(checked.map_err(|failure| (failure, exists)))
+            Ok::<_, Refusal>(checked.map_err(|failure| (failure, exists)))
         };
-        let mut checked = check().await?;
-        if checked.is_err() && self.keys.ask_before_refusal(&prefix, deadline).await? {
-            checked = check().await?;
-        }
+        let checked = async {
+            let checked = check().await?;
+            let is_asked = checked.is_err() && self.keys.ask_before_refusal(&prefix, deadline).await?;
+            if is_asked { check().await } else { Ok(checked) }
+        };
+        let checked = checked.await.map_err(|unavailable| {
+            let known = self.keys.last_known(&prefix).and_then(Result::ok);
+            let signed = checks::signed(scheme, head, body);
+            let checked = checks::check_signature(known, &signature, signed, received_at, now);
+            let signer =
+                checked.ok().map(|(key, _)| Box::new(Verified { key, signature: signature.clone(), deadline }));
+            AuthError::Unavailable(unavailable, signer)
+        })?;
         let failed = |failure, key_exists| {
             let (key, signature) = (Some(prefix.clone()), Some(signature.clone()));
             FailedCheck { failure, key, key_exists, header: None, signature }

@@ -74,7 +74,13 @@ impl Services {
         let body = self.bodies.read(head.body_source(), body, || head.origin.begin_body()).await?;
         match self.auth.verify(head, &body, scheme, scope).await {
             Ok(verified) => Ok(VerifiedRequest { body, verified }),
-            Err(AuthError::Unavailable(refusal)) => Err(refusal),
+            Err(AuthError::Unavailable(refusal, signer)) => {
+                let refused = Err(refusal);
+                if let Some(signer) = signer {
+                    self.refused.note_result(head, &body, &signer, &refused);
+                }
+                refused
+            }
             Err(AuthError::Failed(failed)) => {
                 self.refused.note_failed(head, &body, &failed, scope);
                 Err(failed.refuse())

@@ -156,3 +156,24 @@ async fn waiting_messages_have_an_age_in_the_browser_and_on_the_command_line() {
     .await;
     operator.until_shown("/", &[late, "href=\"/runbook#events-are-late\""]).await;
 }
+
+#[tokio::test]
+async fn requests_whose_key_the_database_cannot_confirm_are_counted_for_their_agency() {
+    let builder = World::with().through_proxies().set("CONNECT_STORE_TIMEOUT", "300ms");
+    let console = ConsoleWorld::of(builder).await;
+    let ana = event("contact.identified").email("ana@example.com");
+    console.world.accept_with_retries(ana.clone()).await;
+    let viewer = console.viewer().await;
+    console.world.proxies().postgres.stall();
+    // The key may still be confirmed for the first one, but not for all.
+    for _ in 0..4 {
+        let refused = console.world.send(std::slice::from_ref(&ana)).await;
+        assert_eq!(refused.status, 503, "{refused:?}");
+    }
+    let refused = console.world.send(std::slice::from_ref(&ana)).await;
+    console.world.proxies().postgres.restore();
+    console.world.until_ready().await;
+    viewer.until_shown("/agencies/acme", &["5 requests got 503 in the last 10 minutes"]).await;
+    let found = format!("/agencies/acme/find?id={}", refused.header("x-request-id"));
+    viewer.until_shown(&found, &["Answered 503", "replay_store_unavailable"]).await;
+}
