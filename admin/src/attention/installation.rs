@@ -83,17 +83,17 @@ impl Seen {
                 "Start or repair RabbitMQ; the programs reconnect by themselves.",
             );
         }
-        let RunningPrograms { ingest, worker, slots } = self.running;
+        let RunningPrograms { ingest, worker, slots, may_connect } = self.running;
         let programs = [("connect-ingest", ingest), ("connect-worker", worker), ("connect-dispatcher", slots > 0)];
         let missing: Vec<&str> = programs.iter().filter(|(_, runs)| !runs).map(|(name, _)| *name).collect();
-        if !missing.is_empty() {
+        if !missing.is_empty() && !may_connect {
             add(
                 "ConnectProgramMissing",
                 format!("No copy of {} works with the database.", missing.join(", or of ")),
                 "Start one. If one runs, read its /readyz and its log.",
             );
         }
-        if servers.broker.is_none() && missing.len() < programs.len() {
+        if servers.broker.is_none() && missing.len() < programs.len() && !may_connect {
             self.check_queues(&mut add);
         }
         for pressure in self.pressures.iter().filter(|pressure| pressure.refused > 0) {
@@ -259,7 +259,7 @@ mod tests {
         let minute = ActivityMinute { accepted: 5, refused: 4, delivered: 5, undelivered: 4, ..Default::default() };
         Seen {
             now: now(),
-            running: RunningPrograms { ingest: true, worker: true, slots: SLOT_COUNT },
+            running: RunningPrograms { ingest: true, worker: true, slots: SLOT_COUNT, may_connect: false },
             failures: Vec::new(),
             queues: common::broker::Queue::CONSUMED.map(state).to_vec(),
             hour: vec![minute; crate::activity::MINUTES],
@@ -341,8 +341,11 @@ mod tests {
         (seen.due, seen.outbox) = (seen.queues[0].published_after, seen.queues[0].published_after);
         seen.failures = vec![failed("response:processing_timeout")];
         assert_eq!(sections(&seen).len(), 9, "three queues without consumers, three late ones, webhooks, requests");
-        seen.running = RunningPrograms { ingest: true, worker: false, slots: 0 };
+        seen.running = RunningPrograms { ingest: true, worker: false, slots: 0, may_connect: false };
         assert_eq!(sections(&seen), ["ConnectProgramMissing"]);
+        seen.running.may_connect = true;
+        assert_eq!(sections(&seen), Vec::<&str>::new());
+        seen.running.may_connect = false;
         seen.running.slots = SLOT_COUNT;
         (seen.due, seen.outbox) = (None, None);
         seen.running.worker = true;

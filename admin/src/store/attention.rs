@@ -38,6 +38,8 @@ pub(crate) struct RunningPrograms {
     pub(crate) worker: bool,
     /// Slots that dispatchers hold.
     pub(crate) slots: i64,
+    /// The server has just started, so that programs may still be connecting.
+    pub(crate) may_connect: bool,
 }
 
 /// An agency that gets mails about what needs its attention.
@@ -93,7 +95,8 @@ common::statements! {
            EXISTS (SELECT FROM pg_stat_activity
                    WHERE datname = current_database() AND application_name = 'worker') AS worker,
            (SELECT count(*) FROM dispatcher_slots
-            WHERE leased_until BETWEEN now() - interval '10 s' AND now() + interval '10 s') AS slots";
+            WHERE leased_until BETWEEN now() - interval '10 s' AND now() + interval '10 s') AS slots,
+           pg_postmaster_start_time() > now() - interval '10 s' AS may_connect";
 
     const RECIPIENTS = "-- tenants.attention_emails
     SELECT tenant_id, slug, attention_email FROM tenants
@@ -154,7 +157,7 @@ pub(crate) async fn refusals(client: &Client, tenant: TenantId, first: Uuid) -> 
 
 pub(crate) async fn running_programs(client: &Client) -> Result<RunningPrograms> {
     let row = exactly_one(client, RUNNING, &[]).await?;
-    Ok(read_row!(row => RunningPrograms { ingest, worker, slots }))
+    Ok(read_row!(row => RunningPrograms { ingest, worker, slots, may_connect }))
 }
 
 /// The first `limit` agencies with an address after a tenant.
