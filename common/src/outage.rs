@@ -76,6 +76,7 @@ impl Outage {
         R: Future<Output = Result<T, E>>,
     {
         loop {
+            health::beat();
             match attempt().await {
                 Err(error) if is_outage(&error) => self.report_failure(&error),
                 done => {
@@ -83,7 +84,6 @@ impl Outage {
                     return Some(done);
                 }
             }
-            health::beat();
             waits.wait_unless_shutdown(shutdown).await?;
         }
     }

@@ -5,8 +5,8 @@ use crate::slots::Leases;
 use crate::store::{self, Notice};
 use common::broker::{Broker, OutgoingMessage, Publisher, Queue, dead_queue_name};
 use common::db::{Database, TxError};
-use common::limited;
 use common::log_limit::LogLimit;
+use common::{health, limited};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
@@ -40,7 +40,7 @@ impl NoticePublisher {
         let mut publisher = Publisher::new(self.broker.clone(), Queue::Webhooks, "webhooks.dead");
         let queue = dead_queue_name(&self.prefix, Queue::Webhooks);
         while !shutdown.is_cancelled() {
-            let has_more = self.publish(&mut publisher, &queue).await.unwrap_or_else(|error| {
+            let has_more = health::watch(self.publish(&mut publisher, &queue)).await.unwrap_or_else(|error| {
                 limited!(FAILED[0], warn, %error, "publishing notices of dead-lettered deliveries failed; retrying");
                 false
             });

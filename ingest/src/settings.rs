@@ -7,6 +7,9 @@ use common::variables;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+/// `/livez` fails after a round trip of a minute.
+const LONGEST_STORE_TIMEOUT: Duration = Duration::from_secs(15);
+
 /// The upper limit of `CONNECT_MAX_BODY`. RabbitMQ's default limit on a message is 16 MiB, and a larger message closes the
 /// channel.
 const LARGEST_BODY: usize = 16 << 20;
@@ -68,12 +71,16 @@ impl Section for Settings {
         if !(2 * max_body..=tokio::sync::Semaphore::MAX_PERMITS).contains(&body_budget) {
             return Err(error("CONNECT_BODY_BUDGET", "must be at least twice CONNECT_MAX_BODY"));
         }
+        let store_timeout = env.get::<Self, Duration>("CONNECT_STORE_TIMEOUT")?;
+        if store_timeout > LONGEST_STORE_TIMEOUT {
+            return Err(error("CONNECT_STORE_TIMEOUT", "must be at most 15s"));
+        }
         Ok(Self {
             docs: DocsSettings::from_env(env)?,
             addr: env.get::<Self, _>("CONNECT_INGEST_ADDR")?,
             reply_timeout: env.get::<Self, _>("CONNECT_REPLY_TIMEOUT")?,
             publish_timeout: env.get::<Self, _>("CONNECT_PUBLISH_TIMEOUT")?,
-            store_timeout: env.get::<Self, _>("CONNECT_STORE_TIMEOUT")?,
+            store_timeout,
             max_body,
             body_timeout: env.get::<Self, _>("CONNECT_BODY_TIMEOUT")?,
             body_budget,
@@ -117,6 +124,11 @@ mod tests {
     fn a_body_must_fit_into_a_message_and_into_the_budget() {
         assert!(refusal(&[("CONNECT_MAX_BODY", "17MiB")]).starts_with("setting CONNECT_MAX_BODY: "));
         assert!(refusal(&[("CONNECT_BODY_BUDGET", "7MiB")]).starts_with("setting CONNECT_BODY_BUDGET: "));
+    }
+
+    #[test]
+    fn the_time_limit_of_a_round_trip_is_far_below_a_minute() {
+        assert!(refusal(&[("CONNECT_STORE_TIMEOUT", "16s")]).starts_with("setting CONNECT_STORE_TIMEOUT: "));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use super::error::describe;
 use super::tls::{EncryptedStream, PostgresTls};
+use crate::health;
 use crate::settings::{DatabaseUrl, places_from};
 use std::time::Duration;
 use thiserror::Error;
@@ -72,6 +73,7 @@ pub async fn connect(
     let mut failures = Failures::default();
     for server_index in places_from(first, url.servers()) {
         // If the caller times out first, dropping the attempt makes the next one begin with the next server.
+        health::beat();
         let attempt = ConnectAttempt { url, server_index, is_established: false };
         match timeout(share, connect_with_accepted_options(url, config, server_index, share)).await {
             Ok(Ok(connected)) => {

@@ -52,28 +52,56 @@ impl Drop for HeldThread {
     }
 }
 
-/// The thread of the lane is held, and all clocks of the worker, those for durations as well, are put forward: by less than a minute,
-/// so that no lane that waits for messages seems to stand still.
+/// A worker of the world, and how to put all its clocks forward, those for durations as well.
+async fn with_clocks(world: &World) -> (Program, impl Fn(u32)) {
+    let offset = std::env::temp_dir().join(format!("connect-offset-{}", world.queues.prefix()));
+    let put_forward = move |by: u32| std::fs::write(&offset, format!("+{by}")).expect("a file");
+    put_forward(0);
+    let offset = std::env::temp_dir().join(format!("connect-offset-{}", world.queues.prefix()));
+    let [preload, ..] = shift("");
+    let file = ("FAKETIME_TIMESTAMP_FILE", offset.to_str().expect("text"));
+    (start(world, "connect-worker", &[preload, ("FAKETIME_NO_CACHE", "1"), file]).await, put_forward)
+}
+
+/// The clocks are put forward by less than a minute, so that no lane that waits for messages seems to stand still.
 #[tokio::test]
 async fn a_worker_of_which_one_lane_has_stood_still_for_a_minute_is_not_alive() {
     let world = World::with().set("CONNECT_WORKER_LANES", "1").workers(0).start().await;
-    let offset = std::env::temp_dir().join(format!("connect-offset-{}", std::process::id()));
-    std::fs::write(&offset, "+0").expect("a file");
-    let [preload, ..] = shift("");
-    let file = ("FAKETIME_TIMESTAMP_FILE", offset.to_str().expect("text"));
-    let worker = start(&world, "connect-worker", &[preload, ("FAKETIME_NO_CACHE", "1"), file]).await;
+    let (worker, put_forward) = with_clocks(&world).await;
     let alive = async || worker.operator_get("/livez").await.expect("a response").status;
     act(&world, "open-lead", json!({"email": "ana@example.com"})).await;
-    let lane = HeldThread::hold(thread(&worker, "events lane"));
-    std::fs::write(&offset, "+54").expect("a file");
-    // The other lanes, and what is shared, work on.
-    act(&world, "open-lead", json!({"email": "ben@example.com"})).await;
-    assert_eq!(alive().await, 200);
-    until_equal("it is not alive", 503, alive).await;
-    drop(lane);
-    until_equal("it is alive again", 200, alive).await;
+    for (lane, by) in [("events lane", 50), ("actions lane", 100)] {
+        assert_eq!(alive().await, 200, "{lane}");
+        let held = HeldThread::hold(thread(&worker, lane));
+        put_forward(by);
+        until_equal("it is not alive", 503, alive).await;
+        drop(held);
+        until_equal("it is alive again", 200, alive).await;
+    }
     world.accept_with_retries(event("contact.identified").email("ana@example.com")).await;
-    std::fs::remove_file(&offset).expect("a file");
+    act(&world, "open-lead", json!({"email": "ben@example.com"})).await;
+}
+
+#[tokio::test]
+async fn a_worker_is_alive_during_an_outage_of_more_than_a_minute() {
+    let world = World::with().through_proxies().workers(0).start().await;
+    let (worker, put_forward) = with_clocks(&world).await;
+    act(&world, "open-lead", json!({"email": "ana@example.com"})).await;
+    world.proxies().postgres.reset_connections();
+    let action = json!({"action": "open-lead", "tenant": "acme", "email": "ben@example.com"});
+    world.queues.publish("crm", action.to_string().as_bytes()).await;
+    let failures = [("operation", "apply advisor actions")];
+    let until_failed = async |times: f64| {
+        let sum = async || worker.metrics().await.sum("connect_outage_failures_total", &failures) >= times;
+        until_equal("the operation fails", true, sum).await;
+    };
+    until_failed(1.0).await;
+    put_forward(50);
+    // Four a second.
+    until_failed(60.0).await;
+    assert_eq!(worker.operator_get("/livez").await.expect("a response").status, 200);
+    world.proxies().postgres.restore();
+    until_equal("the action is applied", 0, async || world.queues.depth("crm").await).await;
 }
 
 #[tokio::test]

@@ -132,8 +132,8 @@ async fn a_frozen_worker_keeps_its_locks_for_ten_seconds_at_most() {
     let world = World::start().await;
     world.accept(event("contact.identified").email("ana@example.com").name("Ana")).await;
     let other = world.database.connect().await;
-    // Twice as long as a transaction may be idle.
-    let lock = "SET statement_timeout = '20s'; BEGIN; UPDATE clients SET updated_at = now()";
+    // Little longer than a transaction may be idle.
+    let lock = "SET statement_timeout = '14s'; BEGIN; UPDATE clients SET updated_at = now()";
     other.batch_execute(lock).await.expect("no row is locked");
     let renamed = [event("contact.updated").email("ana@example.com").name("Anna")];
     let send = async {

@@ -15,7 +15,7 @@ use common::record::parse;
 use common::retry::RetryWaits;
 use common::trace::{RequestContext, SpanKind, TraceContext, TraceSpan};
 use common::write::{WriteMeta, WriteRefusal, WriteReply, WriteTarget};
-use common::{activity, clock, limited};
+use common::{activity, clock, health, limited};
 use std::collections::HashSet;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -160,6 +160,7 @@ impl RecordsHandler {
         let ReceivedWrite { meta, write, .. } = received;
         let (mut skip_itinerary, mut waits) = (false, OUTAGE_WAITS);
         while clock::database_now() < meta.deadline {
+            health::beat();
             let error = match self.pipeline.write_records(&[received], skip_itinerary).await {
                 Ok(mut results) => {
                     OUTAGE.report_success();
