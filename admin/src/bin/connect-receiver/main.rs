@@ -11,17 +11,18 @@ use arguments::Arguments;
 use chrono::{DateTime, Utc};
 use clap::Parser as _;
 use common::clock::to_text;
-use common::http::{self, ServerSettings};
+use common::http::{self, BodyFault, BodyReader, BodySource, Connection, ServerSettings};
 use common::sealed::Secret;
 use common::shutdown;
 use common::signature::{SignatureError, verify_webhook};
-use http_body_util::{BodyExt as _, Limited};
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::service::{Service, service_fn};
 use hyper::{Method, Request, StatusCode};
 use serde_json::Value;
 use std::convert::Infallible;
 use std::io::Write as _;
+use std::net::IpAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,9 +32,20 @@ use warp::reply::Response;
 
 /// The largest body that is read, in bytes.
 const MAX_BODY: usize = 1 << 20;
+/// The time in which a body must arrive, and the bytes of all of them.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+const BODY_BUDGET: usize = 16 << 20;
+
 struct Receiver {
     secret: Secret,
     verbose: bool,
+    bodies: BodyReader,
+}
+
+impl Receiver {
+    fn new(secret: Secret, verbose: bool) -> Self {
+        Self { secret, verbose, bodies: BodyReader::new(MAX_BODY, BODY_TIMEOUT, BODY_BUDGET) }
+    }
 }
 
 #[tokio::main]
@@ -50,36 +62,41 @@ async fn main() -> ExitCode {
 }
 
 async fn serve(arguments: &Arguments) -> Result<(), String> {
-    let receiver = Arc::new(Receiver { secret: arguments.secret()?, verbose: arguments.verbose });
+    let receiver = Arc::new(Receiver::new(arguments.secret()?, arguments.verbose));
     let listener = TcpListener::bind(arguments.address)
         .await
         .map_err(|error| format!("cannot listen on {}: {error}", arguments.address))?;
     println!("listening on http://{}", listener.local_addr().map_err(|error| error.to_string())?);
     let shutdown_requested = shutdown::on_signal().map_err(|error| error.to_string())?;
     let settings = ServerSettings::small(Duration::from_secs(2));
-    http::serve(listener, settings, |_| http::with_host(service(&receiver)), &shutdown_requested).await;
+    http::serve(listener, settings, |connection| http::with_host(service(&receiver, &connection)), &shutdown_requested)
+        .await;
     Ok(())
 }
 
 fn service(
-    receiver: &Arc<Receiver>,
+    receiver: &Arc<Receiver>, connection: &Connection,
 ) -> impl Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> + use<> {
-    let receiver = Arc::clone(receiver);
+    let (receiver, peer) = (Arc::clone(receiver), connection.peer());
     service_fn(move |request| {
         let receiver = Arc::clone(&receiver);
-        async move { Ok(status(request, &receiver).await.into_response()) }
+        async move { Ok(status(request, peer, &receiver).await.into_response()) }
     })
 }
 
-async fn status(request: Request<Incoming>, receiver: &Receiver) -> StatusCode {
+async fn status(request: Request<Incoming>, peer: IpAddr, receiver: &Receiver) -> StatusCode {
     if request.method() != Method::POST {
         return StatusCode::METHOD_NOT_ALLOWED;
     }
     let (head, body) = request.into_parts();
-    let Ok(body) = Limited::new(body, MAX_BODY).collect().await else {
-        return StatusCode::PAYLOAD_TOO_LARGE;
+    let source = BodySource::new(peer, &head.headers);
+    let body = match receiver.bodies.read(source, body.into_data_stream(), || ()).await {
+        Ok(body) => body,
+        Err(BodyFault::TooLarge) => return StatusCode::PAYLOAD_TOO_LARGE,
+        Err(BodyFault::Late) => return StatusCode::REQUEST_TIMEOUT,
+        Err(BodyFault::Broken) => return StatusCode::BAD_REQUEST,
+        Err(BodyFault::NoMemory) => return StatusCode::SERVICE_UNAVAILABLE,
     };
-    let body = body.to_bytes();
     let header = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let (secret, at) = (receiver.secret.reveal().as_bytes(), common::clock::now());
     let verdict = verify_webhook(secret, header("x-connect-signature"), &body, at.timestamp());
@@ -144,7 +161,7 @@ mod tests {
 
     #[tokio::test]
     async fn rejects_webhooks_that_do_not_verify() {
-        let receiver = Receiver { secret: Secret::new("s3cret".to_owned()), verbose: true };
+        let receiver = Receiver::new(Secret::new("s3cret".to_owned()), true);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let http = HttpClient::new(listener.local_addr().unwrap());
         let receiver = Arc::new(receiver);
@@ -152,7 +169,7 @@ mod tests {
             http::serve(
                 listener,
                 ServerSettings::small(Duration::ZERO),
-                |_| service(&receiver),
+                |connection| service(&receiver, &connection),
                 &CancellationToken::new(),
             )
             .await;
@@ -164,6 +181,7 @@ mod tests {
             (webhook("s3cret", 0).with_body("{}"), 401),
             (webhook("s3cret", 0).without("x-connect-signature"), 401),
             (HttpRequest::new("GET", "/webhooks", ""), 405),
+            (webhook("s3cret", 0).with_body("x".repeat(MAX_BODY + 1)), 413),
         ] {
             assert_eq!(http.send(&request).await.status, status, "{request:?}");
         }
