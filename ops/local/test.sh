@@ -46,7 +46,7 @@ if [[ -s $CONNECT_TEST_DURATIONS ]]; then
     say 'The slowest tests:'
     sort -rn "$CONNECT_TEST_DURATIONS" | sed -n '1,10p'
 fi
-if [[ $(pgbouncer --version 2>/dev/null || /usr/sbin/pgbouncer --version) =~ 'PgBouncer 1.'([0-9]+) ]] && ((BASH_REMATCH[1] < 21)); then
+if [[ $("${CONNECT_PGBOUNCER:-/usr/sbin/pgbouncer}" --version) =~ 'PgBouncer 1.'([0-9]+) ]] && ((BASH_REMATCH[1] < 21)); then
     say 'NOT TESTED: transactions through PgBouncer, whose version here is older than 1.21. CONNECT_PGBOUNCER names another one.'
 fi
 unshare --mount true 2>/dev/null || say 'NOT TESTED: silent name servers, for which the tests must run as root.'
