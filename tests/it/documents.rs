@@ -1,4 +1,4 @@
-//! The links of the Markdown documents lead to files and headings that exist.
+//! The links of the Markdown documents lead to files and headings that exist, and SECURITY.md names tests that exist.
 
 use std::path::{Path, PathBuf};
 
@@ -37,5 +37,16 @@ fn every_link_between_documents_leads_to_a_file_and_heading_that_exist() {
             assert!(path.exists(), "{}: {target}", document.display());
             assert!(anchor.is_empty() || has_anchor(&read(&path), anchor), "{}: {target}", document.display());
         }
+    }
+}
+
+#[test]
+fn every_test_that_security_names_exists() {
+    let text = read(&Path::new(ROOT).join("SECURITY.md"));
+    let shown_by = text.lines().filter(|line| line.starts_with("| ")).filter_map(|line| line.rsplit('|').nth(1));
+    let names = shown_by.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    for name in names.filter(|name| !name.contains("::") && !name.starts_with("openid_connect/")) {
+        let path = Path::new(ROOT).join("tests/it").join(name);
+        assert!(path.exists() || path.with_extension("rs").exists(), "SECURITY.md: {name}");
     }
 }
