@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::process::Command;
 use tests::dedicated_servers::Broker;
 use tests::roles::{ROLE_PREFIX, as_program};
-use tests::{Behavior, CommandOutput, Connectctl, Receiver, World, event};
+use tests::{Behavior, CommandOutput, Connectctl, Receiver, World, event, text};
 
 /// The queue prefixes of all tests, in the permissions of the shared broker.
 const PREFIXES: &str = "connect_test_[0-9a-f]+_[0-9]+_[0-9]+";
@@ -100,13 +100,22 @@ async fn the_printed_commands_give_each_program_what_it_needs_and_no_more() {
     world.until_ready().await;
     let receiver = Receiver::http();
     world.subscribe(&receiver.url("/hooks")).await;
-    world.accept(event("enquiry.submitted").email("ana@example.com")).await;
+    let ana = world.accept(event("enquiry.submitted").email("ana@example.com")).await;
     receiver.wait_for(1).await;
     receiver.respond_to_all(Behavior::status(500));
     world.accept(event("enquiry.submitted").email("bo@example.com")).await;
     world.until_depth("webhooks.dead", 1).await;
     let operator = broker.url().replace("guest:guest", "connect_test_operator:connect_test_operator");
-    let listed = world.connectctl.clone().and("AMQP_URL", &operator).list(&["queue", "list"]).await;
+    // As the toolbox works: with the role that owns the schema, and the operator's user.
+    let toolbox = world.connectctl.clone().and("AMQP_URL", &operator);
+    toolbox.json(&["tenant", "create", "--slug", "other", "--name", "Other"]).await;
+    toolbox.json(&["key", "create", "--tenant", "other", "--name", "Site", "--scopes", "events:ingest"]).await;
+    for command in [&["client", "export"][..], &["client", "erase", "--yes"]] {
+        toolbox.json(&[command, &["--tenant", "acme", "--client", text(&ana["clientId"])]].concat()).await;
+    }
+    let examined = toolbox.run(&["doctor"]).await;
+    assert!(!examined.output.contains("permission") && !examined.output.contains("ACCESS_REFUSED"), "{examined:?}");
+    let listed = toolbox.list(&["queue", "list"]).await;
     assert!(listed.iter().any(|queue| queue["name"] == "events" && queue["depth"] == 0), "{listed:?}");
 
     let named = |queue: &str| format!("{prefix}.{queue}");
