@@ -39,6 +39,11 @@ impl Comparison {
         Self { figure: |stats| stats.p99, ..Self::of_rates(unit, floor) }
     }
 
+    /// Compares the usual responses, of loads whose rate is fixed.
+    pub(crate) fn of_p50(unit: &'static str, floor: &'static str) -> Self {
+        Self { figure: |stats| stats.p50, ..Self::of_rates(unit, floor) }
+    }
+
     /// Measures one round of a load and then of its floor, and adds it to the row of that label.
     pub(crate) async fn measure(
         &mut self, label: &str, world: &World, load: impl Future<Output = LoadStats>,

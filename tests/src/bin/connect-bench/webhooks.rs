@@ -3,6 +3,7 @@
 use crate::comparison::Comparison;
 use crate::measure::{LoadStats, Sender, measure, steady, timed};
 use crate::options::Options;
+use crate::round_trips::BareQueue;
 use crate::traffic::Traffic;
 use crate::worlds::{builder, fill, run_copies, warnings};
 use common::signature::sign_webhook;
@@ -25,6 +26,8 @@ const SENT_AT_ONCE: u32 = 32;
 /// Requests of the quiet agency a second, and of a busy one.
 const QUIET_RATE: f64 = 20.0;
 const BUSY_RATE: f64 = 300.0;
+/// Shortest time in which a steady rate is measured.
+const MIN_STEADY: Duration = Duration::from_secs(2);
 /// The body of a webhook as a dispatcher sends it.
 const ENVELOPE: &str = r#"{"specVersion":"1.0","eventId":"01961ce1-5b1a-7000-8000-000000000000","eventType":"lead.assigned","occurredAt":"2026-01-02T03:04:05.678Z","tenant":"acme","origin":"crm","actor":{"type":"contact","email":"traveller@example.com","name":"Bench Traveller"},"payload":{"leadId":"01961ce1-5b1a-7000-8000-000000000001","clientId":"01961ce1-5b1a-7000-8000-000000000002","tripId":"01961ce1-5b1a-7000-8000-000000000003","enquiryNumber":"ENQ-2026-000001","owner":{"email":"asha@acme.test","name":"Asha"},"previousOwner":null}}"#;
 
@@ -38,6 +41,7 @@ pub(crate) async fn run(options: &Options) -> String {
 
     let mut rates = Comparison::of_rates("deliveries", "bare posts");
     let mut times = Comparison::of_p99("requests", "nobody else");
+    let mut steps = Comparison::of_p50("requests", "bare steps");
     for _ in 0..options.rounds {
         for setup in &mut setups {
             for dispatchers in DISPATCHERS {
@@ -55,14 +59,17 @@ pub(crate) async fn run(options: &Options) -> String {
         let beside = setups[0].beside_flood(&flood, options.duration());
         let alone = setups[0].agency(QUIET_RATE, options.duration());
         times.measure(&format!("beside {FLOOD} deliveries"), &setups[0].world, beside, alone).await;
-        let busy = setups[0].agency(BUSY_RATE, options.duration());
-        let alone = setups[0].agency(QUIET_RATE, options.duration());
-        times.measure(&format!("{BUSY_RATE} a second"), &setups[0].world, busy, alone).await;
+        for rate in [QUIET_RATE, BUSY_RATE] {
+            let agency = setups[0].agency(rate, options.duration());
+            let bare = setups[0].bare_steps(rate, options.floor().max(MIN_STEADY));
+            steps.measure(&format!("{rate} a second"), &setups[0].world, agency, bare).await;
+        }
     }
     format!(
-        "{BURST} deliveries of events that are in the outbox already, until the last one is received and recorded. 50\nreceivers are 50 subscriptions to each event, on one server. Floor: a bare client posts the same messages, each signed,\n{SENT_AT_ONCE} at once; the times are its own. Nothing is read or recorded.\n\n{}\nTimes from request to webhook of a quiet agency that sends {QUIET_RATE} enquiries a second, while one dispatcher works on\n{FLOOD} deliveries of another agency. That one's receiver is so slow that part of them waits until the end. Below:\nthe same at {BUSY_RATE} enquiries a second, while nothing else waits.\n\n{}{}{}",
+        "{BURST} deliveries of events that are in the outbox already, until the last one is received and recorded. 50\nreceivers are 50 subscriptions to each event, on one server. Floor: a bare client posts the same messages, each signed,\n{SENT_AT_ONCE} at once; the times are its own. Nothing is read or recorded.\n\n{}\nTimes from request to webhook of a quiet agency that sends {QUIET_RATE} enquiries a second, while one dispatcher works on\n{FLOOD} deliveries of another agency. That one's receiver is so slow that part of them waits until the end.\n\n{}\nThe same while nothing else waits. Floor: the steps that each of them needs, one after the other and by bare clients: a\nPOST, a row whose commit does not wait for the disk (the signature), a round trip over a quorum queue, a row whose commit\ndoes, another row (the delivery), and a POST.\n\n{}{}{}",
         rates.tables(),
         times.figures(),
+        steps.tables(),
         warnings(&setups[0].world),
         warnings(&setups[1].world)
     )
@@ -111,13 +118,9 @@ impl Setup {
 
     /// A bare client posts the same messages, each signed.
     async fn posts(&self, length: Duration) -> LoadStats {
-        let (client, secret) = (HttpClient::for_other_server(self.receiver.address()), [b'x'; 49].as_slice());
+        let client = HttpClient::for_other_server(self.receiver.address());
         measure(SENT_AT_ONCE as usize, length, 1, async |_| {
-            let request = HttpRequest::new("POST", "/0", ENVELOPE)
-                .with("content-type", "application/json")
-                .with("x-connect-signature", sign_webhook([secret], now(), ENVELOPE.as_bytes()))
-                .with("x-connect-delivery", Uuid::now_v7().to_string());
-            let (response, took) = timed(client.send(&request)).await;
+            let (response, took) = timed(client.send(&signed())).await;
             assert_eq!(response.status, 204);
             took
         })
@@ -159,6 +162,42 @@ impl Setup {
         assert!(times.len() >= sent.len(), "{} of {} webhooks name their enquiry", times.len(), sent.len());
         LoadStats::new(sent.len(), took, times)
     }
+
+    /// What no webhook can do without, at a steady rate, by bare clients.
+    async fn bare_steps(&self, rate: f64, length: Duration) -> LoadStats {
+        let (queue, undurable) = (BareQueue::open(&self.world).await, self.world.database.connect().await);
+        let table = "CREATE TABLE IF NOT EXISTS bare_steps (id uuid PRIMARY KEY, body text)";
+        self.database.batch_execute(table).await.expect("a table");
+        undurable.batch_execute("SET synchronous_commit = off").await.expect("a setting");
+        let (caller, http) = (queue.caller().await, HttpClient::for_other_server(self.receiver.address()));
+        let insert = "INSERT INTO bare_steps VALUES ($1, $2)";
+        let statements = [undurable.prepare(insert).await, self.database.prepare(insert).await];
+        let [entry, commit] = statements.map(|statement| statement.expect("a statement"));
+        let started = Instant::now();
+        let times = steady(rate, length, async || {
+            let steps = async {
+                http.send(&signed()).await;
+                undurable.execute(&entry, &[&Uuid::now_v7(), &""]).await.expect("an entry");
+                caller.call().await;
+                self.database.execute(&commit, &[&Uuid::now_v7(), &ENVELOPE]).await.expect("a commit");
+                undurable.execute(&entry, &[&Uuid::now_v7(), &ENVELOPE]).await.expect("a delivery");
+                http.send(&signed()).await;
+            };
+            timed(steps).await.1
+        })
+        .await;
+        let took = started.elapsed();
+        queue.delete().await;
+        LoadStats::new(times.len(), took, times)
+    }
+}
+
+/// A webhook as a dispatcher sends it.
+fn signed() -> HttpRequest {
+    HttpRequest::new("POST", "/0", ENVELOPE)
+        .with("content-type", "application/json")
+        .with("x-connect-signature", sign_webhook([[b'x'; 49].as_slice()], now(), ENVELOPE.as_bytes()))
+        .with("x-connect-delivery", Uuid::now_v7().to_string())
 }
 
 async fn until_received(receiver: &Receiver, count: usize) {
