@@ -182,7 +182,7 @@ mod tests {
             "❤\u{fe0f}@example.org",
             "1\u{fe0f}\u{20e3}@example.org",
             "#\u{fe0f}\u{20e3}@example.org",
-            "\u{2139}\u{fe0f}\u{203c}\u{fe0f}@example.org",
+            "\u{2139}\u{fe0f}\u{203c}\u{fe0f}@b.c",
             "葛\u{e0100}ᠠ\u{180b}@example.org",
             "\"a b\"@example.org",
         ] {
@@ -198,27 +198,16 @@ mod tests {
 
     #[test]
     fn spellings_of_one_address_compare_equal_and_what_idna_keeps_apart_does_not() {
-        for (one, other) in [
-            ("e@münchen.example", "E@xn--mnchen-3ya.example"),
-            ("jose\u{301}@example.org", "JOSÉ@example.org"),
-            ("\u{212a}elvin@example.org", "kelvin@example.org"),
-            ("k@\u{212a}.example", "k@k.example"),
-            ("\u{17f}am@example.org", "Sam@example.org"),
-            ("ΝΙΚΟΣ@example.org", "νικος@example.org"),
-            ("Ⅷ@example.org", "ⅷ@example.org"),
-            ("\u{1e9e}@example.org", "ß@example.org"),
-            ("葛\u{e0100}@example.org", "葛@example.org"),
-        ] {
+        let equal = "e@münchen.example=E@xn--mnchen-3ya.example jose\u{301}@example.org=JOSÉ@example.org \
+            \u{212a}elvin@example.org=kelvin@example.org k@\u{212a}.example=k@k.example \
+            \u{17f}am@example.org=Sam@example.org ΝΙΚΟΣ@example.org=νικος@example.org Ⅷ@example.org=ⅷ@example.org \
+            \u{1e9e}@example.org=ß@example.org 葛\u{e0100}@example.org=葛@example.org";
+        for (one, other) in equal.split(' ').map(|pair| pair.split_once('=').unwrap()) {
             assert_eq!(key(one), key(other));
         }
-        for (one, other) in [
-            ("a@faß.de", "a@fass.de"),
-            ("faß@b.de", "fass@b.de"),
-            ("ı@example.org", "i@example.org"),
-            ("İ@example.org", "i@example.org"),
-            ("é@example.org", "e@example.org"),
-            ("νικος@example.org", "νικοσ@example.org"),
-        ] {
+        let apart = "a@faß.de=a@fass.de faß@b.de=fass@b.de ı@example.org=i@example.org İ@example.org=i@example.org \
+            é@example.org=e@example.org νικος@example.org=νικοσ@example.org";
+        for (one, other) in apart.split(' ').map(|pair| pair.split_once('=').unwrap()) {
             assert_ne!(key(one), key(other));
         }
     }

@@ -53,16 +53,10 @@ mod tests {
 
     #[test]
     fn a_domain_has_one_ascii_form() {
-        let same = [
-            ("Example.COM", "example.com"),
-            ("münchen.example", "xn--mnchen-3ya.example"),
-            ("XN--mnchen-3YA.example", "xn--mnchen-3ya.example"),
-            ("mu\u{308}nchen.example", "xn--mnchen-3ya.example"),
-            ("例え。jp", "xn--r8jz45g.jp"),
-            ("\u{212a}.example", "k.example"),
-            ("faß.de", "xn--fa-hia.de"),
-        ];
-        for (name, ascii) in same {
+        let same = "Example.COM=example.com münchen.example=xn--mnchen-3ya.example \
+            XN--mnchen-3YA.example=xn--mnchen-3ya.example mu\u{308}nchen.example=xn--mnchen-3ya.example \
+            例え。jp=xn--r8jz45g.jp \u{212a}.example=k.example faß.de=xn--fa-hia.de";
+        for (name, ascii) in same.split(' ').map(|pair| pair.split_once('=').unwrap()) {
             assert_eq!(ascii_domain(name).as_deref(), Some(ascii), "{name}");
         }
         for wrong in ["", "a..b", ".a", "a.", "-a.b", "a-.b", "a_b.c", "a b.c", "xn--a.b", &"a".repeat(64)] {
