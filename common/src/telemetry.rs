@@ -87,41 +87,17 @@ fn log_panic(info: &PanicHookInfo<'_>) {
 mod tests {
     use super::*;
     use serde_json::Value;
-    use std::io::Write;
-    use std::sync::{Arc, Mutex};
-    use tracing_subscriber::fmt::MakeWriter;
-
-    #[derive(Clone, Default)]
-    struct Written(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Written {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
-    impl MakeWriter<'_> for Written {
-        type Writer = Self;
-
-        fn make_writer(&self) -> Self {
-            self.clone()
-        }
-    }
+    use std::sync::Arc;
 
     /// The line about a panic in a request's span.
     fn line(panics: fn()) -> Value {
-        let written = Written::default();
-        let logs = tracing_subscriber::fmt().json().flatten_event(true).with_writer(written.clone()).finish();
+        let (written, writer) = std::io::pipe().unwrap();
+        let logs = tracing_subscriber::fmt().json().flatten_event(true).with_writer(Arc::new(writer)).finish();
         tracing::subscriber::with_default(logs, || {
             let in_request = || tracing::error_span!("request", request_id = 7).in_scope(panics);
             assert!(panic::catch_unwind(in_request).is_err());
         });
-        let written = written.0.lock().unwrap();
-        serde_json::from_slice(&written).unwrap_or_else(|error| panic!("{error}: {written:?}"))
+        serde_json::from_reader(written).unwrap()
     }
 
     #[test]
