@@ -70,59 +70,35 @@ async fn names_each_missing_required_setting() {
     }
 }
 
+/// Settings with malformed values, and with periods that are too short: what is repeated later would not be known as a
+/// duplicate.
+const MALFORMED: &str = "DATABASE_URL hunter2 is no url; DATABASE_URL postgres://u:hunter2@[; \
+    DATABASE_URL postgres://u:x@hunter2@host/db; DATABASE_URL postgres://u:hunter2@host/db?hunter2=1; \
+    DATABASE_URL host=127.0.0.1 port=1 password=hunter2; \
+    DATABASE_URL postgres://user:hunter2@host/db?sslmode=prefer; \
+    DATABASE_URL postgres://user:hunter2@host/db?sslrootcert=/none/ca.pem; \
+    DATABASE_READ_URL postgres://user:hunter2@host/db?sslmode=hunter2; \
+    DATABASE_DIRECT_URL postgres://user:hunter2@host/db?sslkey=/none/key.pem; AMQP_URL http://user:hunter2@host; \
+    AMQP_URL amqp://u:1/hunter2@host/%2f; AMQP_URL amqp://u:hunter2@host/%2f,amqp//u:hunter2@b; \
+    AMQP_URL amqp://u:hun%zzhunter2@host:port/%2f; AMQP_URL amqps://user:hunter2@host?verify=verify_none; \
+    AMQP_URL amqp://user:hunter2@host?cacertfile=/none/ca.pem; \
+    AMQP_URL amqp://user:hunter2@host,amqps://user:hunter2@host?certfile=/none/own.pem; \
+    CONNECT_MASTER_KEY aHVudGVyMg==; CONNECT_MASTER_KEY hunter2!; CONNECT_METRICS_ADDR hunter2; \
+    CONNECT_SHUTDOWN_TIMEOUT hunter2; CONNECT_SHUTDOWN_TIMEOUT 25; CONNECT_SHUTDOWN_TIMEOUT -5s; \
+    CONNECT_QUEUE_PREFIX hunter2 with spaces; CONNECT_QUEUE_MAX_LENGTH 0; CONNECT_QUEUE_MAX_LENGTH many; \
+    CONNECT_LOG xml; OTEL_EXPORTER_OTLP_ENDPOINT localhost:4318; RUST_LOG info,=,hunter2=nonsense; \
+    CONNECT_INGEST_ADDR localhost; CONNECT_REPLY_TIMEOUT 0s; CONNECT_MAX_BODY 4MB; \
+    CONNECT_TRUSTED_PROXIES 10.0.0.0/8,hunter2; CONNECT_TRUSTED_PROXIES 10.0.0.0/8,0.0.0.0/0; \
+    CONNECT_TRUSTED_PROXIES ::/0; CONNECT_RETENTION_DELIVERIES hunter2; CONNECT_RETENTION_LEDGER hunter2; \
+    CONNECT_RETENTION_LEDGER 89d; CONNECT_RETENTION_IDEMPOTENCY 23h; CONNECT_RETENTION_DEAD_LETTERS 50d; \
+    CONNECT_WEBHOOK_ATTEMPTS 0; CONNECT_WEBHOOK_BACKOFF_BASE 0s; CONNECT_WEBHOOK_BACKOFF_CAP 31d; \
+    CONNECT_WEBHOOK_CONCURRENCY 5001; CONNECT_WEBHOOK_TIMEOUT ten seconds; \
+    CONNECT_WEBHOOK_ALLOW_PRIVATE perhaps; CONNECT_WEBHOOK_CA_FILE /no/such/file.pem";
+
 #[tokio::test]
 async fn names_each_malformed_setting_without_repeating_its_value() {
-    let table = [
-        ("DATABASE_URL", "hunter2 is no url"),
-        ("DATABASE_URL", "postgres://u:hunter2@["),
-        ("DATABASE_URL", "postgres://u:x@hunter2@host/db"),
-        ("DATABASE_URL", "postgres://u:hunter2@host/db?hunter2=1"),
-        ("DATABASE_URL", "host=127.0.0.1 port=1 password=hunter2"),
-        ("DATABASE_URL", "postgres://user:hunter2@host/db?sslmode=prefer"),
-        ("DATABASE_URL", "postgres://user:hunter2@host/db?sslrootcert=/none/ca.pem"),
-        ("DATABASE_READ_URL", "postgres://user:hunter2@host/db?sslmode=hunter2"),
-        ("DATABASE_DIRECT_URL", "postgres://user:hunter2@host/db?sslkey=/none/key.pem"),
-        ("AMQP_URL", "http://user:hunter2@host"),
-        ("AMQP_URL", "amqp://u:1/hunter2@host/%2f"),
-        ("AMQP_URL", "amqp://u:hunter2@host/%2f,amqp//u:hunter2@b"),
-        ("AMQP_URL", "amqp://u:hun%zzhunter2@host:port/%2f"),
-        ("AMQP_URL", "amqps://user:hunter2@host?verify=verify_none"),
-        ("AMQP_URL", "amqp://user:hunter2@host?cacertfile=/none/ca.pem"),
-        ("AMQP_URL", "amqp://user:hunter2@host,amqps://user:hunter2@host?certfile=/none/own.pem"),
-        ("CONNECT_MASTER_KEY", "aHVudGVyMg=="),
-        ("CONNECT_MASTER_KEY", "hunter2!"),
-        ("CONNECT_METRICS_ADDR", "hunter2"),
-        ("CONNECT_SHUTDOWN_TIMEOUT", "hunter2"),
-        ("CONNECT_SHUTDOWN_TIMEOUT", "25"),
-        ("CONNECT_SHUTDOWN_TIMEOUT", "-5s"),
-        ("CONNECT_QUEUE_PREFIX", "hunter2 with spaces"),
-        ("CONNECT_QUEUE_MAX_LENGTH", "0"),
-        ("CONNECT_QUEUE_MAX_LENGTH", "many"),
-        ("CONNECT_LOG", "xml"),
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:4318"),
-        ("RUST_LOG", "info,=,hunter2=nonsense"),
-        ("CONNECT_INGEST_ADDR", "localhost"),
-        ("CONNECT_REPLY_TIMEOUT", "0s"),
-        ("CONNECT_MAX_BODY", "4MB"),
-        ("CONNECT_TRUSTED_PROXIES", "10.0.0.0/8,hunter2"),
-        ("CONNECT_TRUSTED_PROXIES", "10.0.0.0/8,0.0.0.0/0"),
-        ("CONNECT_TRUSTED_PROXIES", "::/0"),
-        ("CONNECT_RETENTION_DELIVERIES", "hunter2"),
-        ("CONNECT_RETENTION_LEDGER", "hunter2"),
-        // Too short: what is repeated later would not be known as a duplicate.
-        ("CONNECT_RETENTION_LEDGER", "89d"),
-        ("CONNECT_RETENTION_IDEMPOTENCY", "23h"),
-        ("CONNECT_RETENTION_DEAD_LETTERS", "50d"),
-        ("CONNECT_WEBHOOK_ATTEMPTS", "0"),
-        ("CONNECT_WEBHOOK_BACKOFF_BASE", "0s"),
-        ("CONNECT_WEBHOOK_BACKOFF_CAP", "31d"),
-        ("CONNECT_WEBHOOK_CONCURRENCY", "5001"),
-        ("CONNECT_WEBHOOK_TIMEOUT", "ten seconds"),
-        ("CONNECT_WEBHOOK_ALLOW_PRIVATE", "perhaps"),
-        ("CONNECT_WEBHOOK_CA_FILE", "/no/such/file.pem"),
-    ];
     // One program for each: what they have in common is read by the same code.
-    let mut rest = table.to_vec();
+    let mut rest: Vec<_> = MALFORMED.split("; ").map(|row| row.split_once(' ').expect("a value")).collect();
     for program in SERVICES {
         let known = variables(&help(program).await);
         let is_known = |(name, _): &(&str, &str)| known.iter().any(|variable| variable == name);
