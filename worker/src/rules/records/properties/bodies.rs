@@ -25,8 +25,8 @@ pub(super) enum AnyWrite {
 }
 
 /// A JSON object of the fields that have a value.
-fn object(fields: Vec<(&'static str, Option<Value>)>) -> Value {
-    let there = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+fn object<const N: usize>(names: [&str; N], values: [Option<Value>; N]) -> Value {
+    let there = names.into_iter().zip(values).filter_map(|(name, value)| Some((name.to_owned(), value?)));
     Value::Object(there.collect::<Map<_, _>>())
 }
 
@@ -50,14 +50,8 @@ fn person() -> impl Strategy<Value = Value> {
         maybe(rosters),
     );
     fields.prop_map(|(email, external_id, phone, name, company, travelers)| {
-        object(vec![
-            ("email", email),
-            ("externalId", external_id),
-            ("phone", phone),
-            ("name", name),
-            ("company", company),
-            ("travelers", travelers),
-        ])
+        let names = ["email", "externalId", "phone", "name", "company", "travelers"];
+        object(names, [email, external_id, phone, name, company, travelers])
     })
 }
 
@@ -72,14 +66,8 @@ fn brief() -> impl Strategy<Value = Value> {
         maybe(vec![json!({"title": "x", "days": []}), json!({"title": "y", "days": []})]),
     );
     fields.prop_map(|(title, destination, party, nationality, message, itinerary)| {
-        object(vec![
-            ("title", title),
-            ("destination", destination),
-            ("party", party),
-            ("guestNationality", nationality),
-            ("message", message),
-            ("itinerary", itinerary),
-        ])
+        let names = ["title", "destination", "party", "guestNationality", "message", "itinerary"];
+        object(names, [title, destination, party, nationality, message, itinerary])
     })
 }
 
@@ -93,7 +81,7 @@ fn lead_patch() -> impl Strategy<Value = Value> {
         maybe(texts(&["Trip", "Other"])),
     );
     fields.prop_map(|(stage, reason, owner, follow_up, title)| {
-        object(vec![("stage", stage), ("reason", reason), ("owner", owner), ("followUp", follow_up), ("title", title)])
+        object(["stage", "reason", "owner", "followUp", "title"], [stage, reason, owner, follow_up, title])
     })
 }
 
