@@ -162,50 +162,31 @@ fn keyed(secret: &[u8], timestamp: &str, signed: Signed<'_>) -> Hmac<Sha256> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde::Deserialize;
+    use serde_json::Value;
 
-    #[derive(Deserialize)]
-    struct Vectors {
-        secret: String,
-        cases: Vec<Case>,
-    }
-
-    #[derive(Deserialize)]
-    struct Case {
-        why: String,
-        route: String,
-        header: String,
-        body: String,
-        now: i64,
-        valid: bool,
-        method: Option<String>,
-        path: Option<String>,
-    }
-
-    fn verify(secret: &str, case: &Case) -> Result<(), SignatureError> {
-        let body = case.body.as_bytes();
-        let (scheme, signed) = match case.route.as_str() {
+    fn verify(secret: &str, case: &Value) -> Result<(), SignatureError> {
+        let text = |field: &str| case[field].as_str().unwrap();
+        let body = text("body").as_bytes();
+        let (scheme, signed) = match text("route") {
             "v1" => (Scheme::V1, Signed::Body(body)),
-            _ => {
-                let (method, target) = (case.method.as_deref().unwrap(), case.path.as_deref().unwrap());
-                (Scheme::V2, Signed::Request { method, target, body })
-            }
+            _ => (Scheme::V2, Signed::Request { method: text("method"), target: text("path"), body }),
         };
-        let signature = Signature::parse(&case.header)?;
-        signature.check_fresh(scheme, case.now)?;
+        let signature = Signature::parse(text("header"))?;
+        signature.check_fresh(scheme, case["now"].as_i64().unwrap())?;
         signature.check_mac(secret.as_bytes(), signed)?;
         // What verifies is what we would have signed, but for the case of its digits.
-        assert_eq!(sign(secret.as_bytes(), signature.timestamp(), signed), case.header.to_lowercase());
+        assert_eq!(sign(secret.as_bytes(), signature.timestamp(), signed), text("header").to_lowercase());
         Ok(())
     }
 
     #[test]
     fn every_vector_has_the_expected_result() {
-        let vectors: Vectors = serde_json::from_str(include_str!("../../tests/vectors/signatures.json")).unwrap();
-        for case in &vectors.cases {
-            let verdict = verify(&vectors.secret, case);
-            assert_eq!(verdict.is_ok(), case.valid, "{}: {verdict:?}", case.why);
+        let vectors: Value = serde_json::from_str(include_str!("../../tests/vectors/signatures.json")).unwrap();
+        let cases = vectors["cases"].as_array().unwrap();
+        for case in cases {
+            let verdict = verify(vectors["secret"].as_str().unwrap(), case);
+            assert_eq!(Some(verdict.is_ok()), case["valid"].as_bool(), "{}: {verdict:?}", case["why"]);
         }
-        assert!(vectors.cases.len() >= 22);
+        assert!(cases.len() >= 22);
     }
 }

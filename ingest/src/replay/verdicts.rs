@@ -59,16 +59,11 @@ fn admit_repeat(first_key: Option<&str>, own_key: Option<&str>) -> Admission {
 mod tests {
     use super::Admission::{Admitted, Replayed};
     use super::*;
-    use common::model::{KeyPrefix, TenantId};
+    use crate::store::replay_entries::testing;
+    use common::model::KeyPrefix;
 
     fn entry(mac: u8, key: Option<&str>) -> ReplayEntry {
-        ReplayEntry {
-            tenant: TenantId(uuid::Uuid::from_u128(1)),
-            key: KeyPrefix::parse("ck_1").unwrap(),
-            mac: [mac; 32],
-            signed_at: 1_767_225_600,
-            idempotency_key: key.map(str::to_owned),
-        }
+        ReplayEntry { mac: [mac; 32], idempotency_key: key.map(str::to_owned), ..testing::entry(0) }
     }
 
     /// Verdicts in sorted order, with `before` being what the database already has.

@@ -112,9 +112,9 @@ async fn a_worker_reports_for_how_long_the_oldest_expired_row_has_been_due() {
     // The ages were whole hours somewhat before.
     let elapsed = (clock::now() - began).as_seconds_f64() + 60.0;
     // The event of a replayed delivery is as old as before.
-    let hours = [0, 30, 20, 40, 670 * 24, 0, 0];
+    let ages = [0, 30, 20, 40, 670 * 24, 0, 0];
     let tables = "api_key_requests audit_records deliveries notifications outbox refused_requests replay_jobs";
-    for (what, hours) in tables.split(' ').zip(hours) {
+    for (what, hours) in tables.split(' ').zip(ages) {
         let expected = f64::from(hours * 3_600);
         assert!((expected..expected + elapsed).contains(&first[what]), "{what}: {first:?}");
     }
