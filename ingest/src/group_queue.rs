@@ -109,14 +109,8 @@ mod tests {
 
     fn start(concurrency: usize, overtake_after: Duration) -> (GroupQueue<u32>, Groups) {
         let (sender, groups) = mpsc::unbounded_channel();
-        (
-            GroupQueue::start(
-                "test",
-                GroupQueueSettings { concurrency, max_group: 3, overtake_after, queue: 5 },
-                Held(sender),
-            ),
-            groups,
-        )
+        let settings = GroupQueueSettings { concurrency, max_group: 3, overtake_after, queue: 5 };
+        (GroupQueue::start("test", settings, Held(sender)), groups)
     }
 
     /// The next group. Only a failing test waits for so long.

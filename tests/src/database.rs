@@ -81,14 +81,8 @@ impl TestDatabase {
     }
 
     fn at(server: &str, name: String, key: Option<ApiKey>) -> Self {
-        Self {
-            url: with_database(server, &name),
-            server: server.to_owned(),
-            name,
-            key,
-            is_shared: false,
-            idle: Mutex::default(),
-        }
+        let (server, url) = (server.to_owned(), with_database(server, &name));
+        Self { server, url, name, key, is_shared: false, idle: Mutex::default() }
     }
 
     /// The same database for a test that joins the shared world.

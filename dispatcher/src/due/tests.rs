@@ -8,6 +8,7 @@ fn id(number: u128) -> Uuid {
 }
 
 fn delivery(tenant: u128, subscription: u128, number: i64) -> Delivery {
+    let slug = "acme".to_owned();
     Delivery {
         tenant_id: id(tenant),
         subscription_id: id(subscription),
@@ -17,13 +18,7 @@ fn delivery(tenant: u128, subscription: u128, number: i64) -> Delivery {
         attempts: 0,
         attempts_before_replay: 0,
         event: None,
-        target: Target {
-            slug: "acme".to_owned(),
-            url_sealed: Vec::new(),
-            sealed: Vec::new(),
-            is_paused: false,
-            is_removed: false,
-        },
+        target: Target { slug, url_sealed: Vec::new(), sealed: Vec::new(), is_paused: false, is_removed: false },
     }
 }
 

@@ -141,17 +141,10 @@ async fn a_success_ends_the_attempts() {
 async fn a_failed_attempt_is_recorded_with_its_cause_and_retried() {
     let outbound = OutboundWorld::start_with(World::with().set("CONNECT_WEBHOOK_TIMEOUT", "3s")).await;
     let elsewhere = Receiver::https(&outbound.authority);
-    let kept = format!("500{}", "y".repeat(1_021));
+    let [kept, long] = [1_021, 5_000].map(|more| format!("500{}", "y".repeat(more)));
     let cases = [
         ("/302", Behavior::redirect(&elsewhere.url("/302")), "redirect", json!(302), None, json!(null)),
-        (
-            "/500",
-            Behavior::status(500).with_body(format!("500{}", "y".repeat(5_000))),
-            "server_error",
-            json!(500),
-            None,
-            json!(kept),
-        ),
+        ("/500", Behavior::status(500).with_body(long), "server_error", json!(500), None, json!(kept)),
         ("/silent", Behavior::Silent, "timeout", json!(null), Some("no status within 3s"), json!(null)),
         ("/reset", Behavior::Reset, "connection_lost", json!(null), Some("connection lost: "), json!(null)),
     ];

@@ -25,17 +25,9 @@ pub struct WorldBuilder {
 
 impl Default for WorldBuilder {
     fn default() -> Self {
-        let (database_url, amqp_url) = (None, None);
-        Self {
-            database_url,
-            amqp_url,
-            heartbeat: None,
-            through_proxies: false,
-            ingests: 1,
-            workers: 1,
-            dispatchers: 0,
-            settings: Vec::new(),
-        }
+        let (database_url, amqp_url, heartbeat, through_proxies) = (None, None, None, false);
+        let (ingests, workers, dispatchers, settings) = (1, 1, 0, Vec::new());
+        Self { database_url, amqp_url, heartbeat, through_proxies, ingests, workers, dispatchers, settings }
     }
 }
 
@@ -116,20 +108,20 @@ impl WorldBuilder {
         }
         // Named like the database, by which the next process finds them should this one not delete them.
         let queues = Queues::new(&amqp_url, database.name().to_owned());
-        let settings = |database_url: &str, amqp_url: &str| {
+        let for_urls = |database_url: &str, amqp_url: &str| {
             let mut settings = common_settings(database_url, amqp_url, queues.prefix());
             settings.extend(self.settings.iter().cloned());
             settings
         };
-        let direct = settings(database.url(), &amqp_url);
+        let direct = for_urls(database.url(), &amqp_url);
         let proxies = self.through_proxies.then(|| Proxies {
             postgres: Proxy::to(&address(database.url(), 5432)),
             broker: Proxy::to(&address(&amqp_url, 5672)),
         });
-        let proxied = proxies.as_ref().map_or_else(
+        let settings = proxies.as_ref().map_or_else(
             || direct.clone(),
             |Proxies { postgres, broker }| {
-                settings(&with_address(database.url(), postgres.address()), &with_address(&amqp_url, broker.address()))
+                for_urls(&with_address(database.url(), postgres.address()), &with_address(&amqp_url, broker.address()))
             },
         );
         let connectctl = Connectctl::with(direct);
@@ -137,23 +129,12 @@ impl WorldBuilder {
         if self.workers == 0 || self.dispatchers == 0 {
             connectctl.json(&["queue", "declare"]).await;
         }
-        let ingests = join_all((0..self.ingests).map(|_| Program::ingest(&proxied)));
-        let workers = join_all((0..self.workers).map(|_| Program::worker(&proxied)));
-        let dispatchers = join_all((0..self.dispatchers).map(|_| Program::dispatcher(&proxied)));
+        let ingests = join_all((0..self.ingests).map(|_| Program::ingest(&settings)));
+        let workers = join_all((0..self.workers).map(|_| Program::worker(&settings)));
+        let dispatchers = join_all((0..self.dispatchers).map(|_| Program::dispatcher(&settings)));
         let (ingests, workers, dispatchers) = futures_util::join!(ingests, workers, dispatchers);
         let key = database.key().clone();
-        World {
-            ingests,
-            workers,
-            dispatchers,
-            queues,
-            database,
-            connectctl,
-            key,
-            settings: proxied,
-            proxies,
-            shared: None,
-        }
+        World { ingests, workers, dispatchers, queues, database, connectctl, key, settings, proxies, shared: None }
     }
 }
 

@@ -111,9 +111,10 @@ fn fitting(waiting: &[WaitingRequest]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::auth::ApiKey;
     use crate::publish::events::ValidBatch;
     use bytes::Bytes;
-    use common::model::{KeyPrefix, Scopes, TenantId};
+    use common::model::KeyPrefix;
     use common::trace::{RequestContext, TraceContext};
     use tokio::sync::oneshot::Receiver;
     use tokio::time::Instant;
@@ -122,13 +123,7 @@ mod tests {
     type Outcome = Result<Vec<u8>, CallError>;
 
     fn caller(key: &str) -> Caller {
-        Caller {
-            tenant_id: TenantId(Uuid::nil()),
-            tenant: "acme".to_owned(),
-            key: KeyPrefix::parse(key).unwrap(),
-            scopes: Scopes::default(),
-            origin: None,
-        }
+        Caller { key: KeyPrefix::parse(key).unwrap(), ..Caller::clone(&ApiKey::for_tests().caller) }
     }
 
     fn request(events: u16, bytes: usize) -> (WaitingRequest, Receiver<Outcome>) {

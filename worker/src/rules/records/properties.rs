@@ -33,12 +33,8 @@ fn apply(
     crate::pipeline::records::add_write(&mut wanted, tenant().id, body);
     let mut state = simulation.state(&wanted, loading);
     let now = simulation.now.unwrap();
-    let cause = Cause {
-        key_prefix: Some("ck_test".to_owned()),
-        origin: "acme".to_owned(),
-        occurred_at: now,
-        request_context: None,
-    };
+    let (key_prefix, origin) = (Some("ck_test".to_owned()), "acme".to_owned());
+    let cause = Cause { key_prefix, origin, occurred_at: now, request_context: None };
     let record = simulation.run(now, |ctx| write(&mut state, body, condition, false, &cause, ctx));
     let record = record.map_err(refusal)?;
     let shown = shown(&state, record);

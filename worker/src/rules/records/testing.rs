@@ -95,12 +95,8 @@ impl World {
 
 /// The caller, with the origin that its key is registered with.
 fn cause(world: &World) -> Cause {
-    Cause {
-        key_prefix: Some("ck_test".to_owned()),
-        origin: "acme-app".to_owned(),
-        occurred_at: world.now,
-        request_context: None,
-    }
+    let (key_prefix, origin) = (Some("ck_test".to_owned()), "acme-app".to_owned());
+    Cause { key_prefix, origin, occurred_at: world.now, request_context: None }
 }
 
 /// The condition that a record has the version that was shown.
