@@ -13,7 +13,7 @@ const { CONNECT_URL, CONNECT_TENANT, CONNECT_KEY, CONNECT_SECRET } = env;
 const ATTEMPTS = 5;
 
 const order = argv[2] ?? "";
-const wrong = /^[A-Za-z0-9-]{1,80}$/.test(order) ? [] : ["ORDER"];
+const wrong = /^[A-Za-z0-9-]{1,80}$/.test(order) ? [] : ["ORDER (letters, digits and dashes, at most 80)"];
 wrong.push(...SETTINGS.filter((name) => !env[name]));
 if (wrong.length > 0) {
   console.error(`usage: create-lead.mjs ORDER, with CONNECT_URL, CONNECT_TENANT, CONNECT_KEY and CONNECT_SECRET set; missing or wrong: ${wrong.join(" ")}`);

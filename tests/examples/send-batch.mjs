@@ -2,14 +2,15 @@
 // Signs a batch of events and sends it: send-batch.mjs ENQUIRY
 //
 // ENQUIRY is your own id of the enquiry, of letters, digits and dashes. The events' ids contain it: sent again, they
-// are `duplicate` and have no second effect. Prints the results. Needs nothing but Node 18.
+// are `duplicate` and have no second effect. With CONNECT_DRY_RUN=true nothing is written, and the results are those that
+// the batch would have. Prints the results. Needs nothing but Node 18.
 
 import { createHmac } from "node:crypto";
 import { argv, env, exit } from "node:process";
 import { setTimeout as sleep } from "node:timers/promises";
 
 const SETTINGS = ["CONNECT_URL", "CONNECT_TENANT", "CONNECT_KEY", "CONNECT_SECRET"];
-const { CONNECT_URL, CONNECT_TENANT, CONNECT_KEY, CONNECT_SECRET } = env;
+const { CONNECT_URL, CONNECT_TENANT, CONNECT_KEY, CONNECT_SECRET, CONNECT_DRY_RUN } = env;
 const ATTEMPTS = 5;
 
 const enquiry = argv[2] ?? "";
@@ -46,6 +47,7 @@ async function send(body) {
         "X-Connect-Key": CONNECT_KEY,
         "X-Connect-Tenant": CONNECT_TENANT,
         "X-Connect-Signature": `t=${time},v1=${mac}`,
+        ...(CONNECT_DRY_RUN ? { "Connect-Dry-Run": CONNECT_DRY_RUN } : {}),
       },
       body,
       signal: AbortSignal.timeout(30_000),

@@ -2,7 +2,8 @@
 """Signs a batch of events and sends it: send-batch.py ENQUIRY
 
 ENQUIRY is your own id of the enquiry, of letters, digits and dashes. The events' ids contain it: sent again, they are
-`duplicate` and have no second effect. Prints the results. Needs nothing but Python 3.9 or newer.
+`duplicate` and have no second effect. With CONNECT_DRY_RUN=true nothing is written, and the results are those that the
+batch would have. Prints the results. Needs nothing but Python 3.9 or newer.
 """
 
 import hashlib
@@ -19,6 +20,7 @@ from datetime import datetime, timezone
 
 SETTINGS = ["CONNECT_URL", "CONNECT_TENANT", "CONNECT_KEY", "CONNECT_SECRET"]
 URL, TENANT, KEY, SECRET = [os.environ.get(name, "") for name in SETTINGS]
+DRY_RUN = os.environ.get("CONNECT_DRY_RUN", "")
 ATTEMPTS = 5
 
 
@@ -46,6 +48,7 @@ def send(body):
         "X-Connect-Key": KEY,
         "X-Connect-Tenant": TENANT,
         "X-Connect-Signature": f"t={now},v1={mac}",
+        **({"Connect-Dry-Run": DRY_RUN} if DRY_RUN else {}),
     })
     try:
         try:

@@ -79,9 +79,11 @@ async fn a_dry_run_prints_the_results_and_sends_nothing_that_is_written() {
     let world = World::shared().await;
     let mut settings = settings(&world, &world.key).to_vec();
     settings.push(("CONNECT_DRY_RUN".to_owned(), "true".to_owned()));
-    let ran = CommandOutput::example("send-batch.sh", &["web-1"], &settings, b"").await;
-    assert_eq!((ran.code, ran.errors.as_str()), (Some(0), ""), "{ran:?}");
-    assert_eq!((&ran.json()["accepted"], ran.json()["results"][1].get("leadId")), (&json!(2), None), "{ran:?}");
+    for language in LANGUAGES {
+        let ran = CommandOutput::example(&format!("send-batch.{language}"), &["web-1"], &settings, b"").await;
+        assert_eq!((ran.code, ran.errors.as_str()), (Some(0), ""), "{ran:?}");
+        assert_eq!((&ran.json()["accepted"], ran.json()["results"][1].get("leadId")), (&json!(2), None), "{ran:?}");
+    }
     assert_eq!(world.pipeline(&[]).await.len(), 0);
 }
 
@@ -248,7 +250,9 @@ fn values(names: &[&str]) -> Vec<(String, String)> {
 
 #[tokio::test]
 async fn a_call_with_a_missing_argument_or_setting_names_it_and_sends_nothing() {
-    for (name, argument) in [("send-batch", "ENQUIRY"), ("create-lead", "ORDER")] {
+    for (name, argument) in
+        [("send-batch", "ENQUIRY"), ("create-lead", "ORDER (letters, digits and dashes, at most 80)")]
+    {
         join_all(LANGUAGES.map(async |language| {
             let file = format!("{name}.{language}");
             let (set, empty) = (values(&CALLS), CALLS.map(|name| (name.to_owned(), String::new())));
