@@ -42,6 +42,9 @@ async fn every_webhook_fits_its_schema_with_all_and_with_few_fields() {
     let world = World::shared().await;
     let document = closed(get(&world, OPENAPI).await.json());
     world.subscribe(UNREACHED_RECEIVER).await;
+    let receiver = Receiver::http();
+    let tested = world.subscribe(&receiver.url("/hooks")).await;
+    world.connectctl.json(&["subscription", "test", text(&tested["id"])]).await;
     cause_full_events(&world).await;
     cause_minimal_events(&world).await;
     let rows = world.database.rows("SELECT envelope FROM outbox ORDER BY created_at", &[]).await;
