@@ -7,7 +7,7 @@ use crate::settings::LogSettings;
 use std::io::IsTerminal as _;
 use std::panic::{self, PanicHookInfo};
 use tracing::{Level, Metadata};
-use tracing_subscriber::filter::{ParseError, Targets, filter_fn};
+use tracing_subscriber::filter::{LevelFilter, ParseError, Targets, filter_fn};
 use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -37,8 +37,10 @@ fn filter(directives: &str) -> Result<Targets, String> {
     }
     // An empty one would mean errors only.
     let directives: Vec<&str> = directives.split(',').map(str::trim).filter(|one| !one.is_empty()).collect();
-    if let Some(unclear) = directives.iter().find(|one| one.contains(char::is_whitespace)) {
-        return Err(format!("{unclear:?} holds white space"));
+    // The library takes a misspelt level for a target, and logs nothing else.
+    let is_clear = |one: &str| one.contains('=') || one.parse::<LevelFilter>().is_ok();
+    if let Some(unclear) = directives.iter().find(|one| one.contains(char::is_whitespace) || !is_clear(one)) {
+        return Err(format!("{unclear:?} must be a level such as info, or target=level"));
     }
     [&[QUIET], directives.as_slice()].concat().join(",").parse().map_err(|error: ParseError| error.to_string())
 }
@@ -104,7 +106,7 @@ mod tests {
     fn a_filter_is_a_list_of_levels_and_targets() {
         let is_on =
             |directives: &str, target: &str, level: &Level| filter(directives).unwrap().would_enable(target, level);
-        for directives in ["info", "info,", " info , worker=debug", "worker=debug,info"] {
+        for directives in ["info", "INFO", "3", "info,", " info , worker=debug", "worker=debug,info"] {
             assert!(is_on(directives, "ingest", &Level::INFO), "{directives}");
             assert!(!is_on(directives, "ingest", &Level::DEBUG), "{directives}");
         }
@@ -112,7 +114,7 @@ mod tests {
         assert!(
             !is_on("debug", "lapin::channel", &Level::ERROR) && is_on("lapin=warn", "lapin::channel", &Level::ERROR)
         );
-        for refused in ["[request]=debug", "worker debug", "worker=loud"] {
+        for refused in ["[request]=debug", "worker debug", "worker=loud", "inof", "info,worker", "6"] {
             assert!(filter(refused).is_err(), "{refused}");
         }
     }
