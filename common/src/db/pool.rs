@@ -28,6 +28,8 @@ const RESPONSE_MARGIN: Duration = Duration::from_secs(5);
 /// A transaction whose statements are not seen here may wait for so many responses.
 const RESPONSES_OF_TRANSACTION: u32 = 2;
 
+/// Whether a pool has looked whether the program's user is a superuser: all pools have the same user.
+static HAS_CHECKED_USER: AtomicBool = AtomicBool::new(false);
 /// Limits the log lines about sessions with wrong settings.
 static WRONG_SETTING: LogLimit<1> = LogLimit::new();
 
@@ -243,9 +245,11 @@ fn verify_settings(settings: PoolSettings) -> Hook {
             if is_verified.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            let wrong = wrong_settings(client, &settings, true).await.map_err(HookError::Backend)?;
+            let is_first = !HAS_CHECKED_USER.swap(true, Ordering::Relaxed);
+            let wrong = wrong_settings(client, &settings, is_first).await.map_err(HookError::Backend)?;
             if let Some(WrongSetting { is_error, text }) = wrong {
-                let what = format!("{text}; see docs/install.md, PgBouncer");
+                let see = if text.starts_with("the session") { "; see docs/install.md, PgBouncer" } else { "" };
+                let what = format!("{text}{see}");
                 if is_error {
                     limited!(WRONG_SETTING[0], error, pool = settings.name, "{what}");
                     return Err(HookError::message(what));

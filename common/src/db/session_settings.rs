@@ -190,9 +190,10 @@ fn failed(error: Error) -> ConnectError {
     ConnectError::Driver { earlier: String::new(), server: "the session".to_owned(), error }
 }
 
-/// Compares the settings of a session with those that the sessions of a pool need. Only the users of programs should not be superusers.
+/// Compares the settings of a session with those that the sessions of a pool need. `checks_user` for a program, whose
+/// user should not be a superuser.
 pub(super) async fn wrong_settings(
-    client: &Client, pool: &PoolSettings, is_of_program: bool,
+    client: &Client, pool: &PoolSettings, checks_user: bool,
 ) -> Result<Option<WrongSetting>, Error> {
     let rows = client.simple_query(SETTINGS).await?;
     let found = |name: &str| {
@@ -201,11 +202,11 @@ pub(super) async fn wrong_settings(
             SimpleQueryMessage::Row(_) | _ => None,
         })
     };
-    Ok(compare(pool, is_of_program, found))
+    Ok(compare(pool, checks_user, found))
 }
 
 fn compare<'v>(
-    pool: &PoolSettings, is_of_program: bool, found: impl Fn(&str) -> Option<&'v str>,
+    pool: &PoolSettings, checks_user: bool, found: impl Fn(&str) -> Option<&'v str>,
 ) -> Option<WrongSetting> {
     let mut wrong: Vec<(bool, String)> =
         of_pool(pool).iter().filter_map(|setting| setting.check(found(setting.name))).collect();
@@ -214,8 +215,8 @@ fn compare<'v>(
         let what = "the session has synchronous_commit = local although synchronous_standby_names is set: a failover would lose confirmed commits";
         wrong.push((false, what.to_owned()));
     }
-    if is_of_program && found("is_superuser") == Some("on") {
-        let what = "the program's user is a superuser, whom nothing restricts: give it a user of its own role (connectctl roles)";
+    if checks_user && found("is_superuser") == Some("on") {
+        let what = "the program's user is a superuser, whom nothing restricts: give it a user of its own role; see docs/security.md, Least privilege";
         wrong.push((false, what.to_owned()));
     }
     let is_error = wrong.iter().any(|(is_error, _)| *is_error);
@@ -260,8 +261,8 @@ mod tests {
             "synchronous_standby_names" => Some("*"),
             _ => None,
         };
-        let told = |is_of_program| compare(&pool(true), is_of_program, found).unwrap().text;
-        assert!(told(true).contains("; the program's user is a superuser") && !told(false).contains("superuser"));
+        let told = |checks_user| compare(&pool(true), checks_user, found).unwrap().text;
+        assert!(told(true).contains("; see docs/security.md, Least privilege") && !told(false).contains("superuser"));
         assert!(told(false).contains("synchronous_commit = local although"), "{}", told(false));
     }
 
