@@ -26,7 +26,7 @@ pub use sections::{BrokerSettings, DatabaseSettings, LogSettings, SealingSetting
 pub(crate) use servers::places_from;
 pub use value::{ByteSize, SettingValue};
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use thiserror::Error;
 
 /// An environment variable that a setting is read from.
@@ -76,13 +76,18 @@ pub struct SettingError {
 
 /// The environment a program was started with.
 #[derive(Debug)]
-pub struct Environment(HashMap<String, String>);
+pub struct Environment(BTreeMap<String, String>);
 
 impl Environment {
     /// The environment of this process.
     #[expect(clippy::disallowed_methods, reason = "settings are read here and nowhere else")]
     pub fn from_process() -> Self {
         Self(std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))).collect())
+    }
+
+    /// The names of its variables, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
     }
 
     /// An environment of the given pairs, for tests.
@@ -97,11 +102,9 @@ impl Environment {
 
     /// [`get`](Self::get) for a whole number from 1 to `most`.
     pub fn up_to<S: Section>(&self, name: &str, most: u32) -> Result<u32, SettingError> {
-        let number: u32 = self.get::<S, _>(name)?;
-        if number > most {
-            return Err(error(name, &format!("must be 1 to {most}")));
-        }
-        Ok(number)
+        let text: String = self.get::<S, _>(name)?;
+        let number = text.parse::<u32>().ok().filter(|number| (1..=most).contains(number));
+        number.ok_or_else(|| error(name, &format!("must be a whole number from 1 to {most}")))
     }
 
     /// [`get`](Self::get) for a variable that may be left out.
