@@ -46,6 +46,8 @@ pub struct Installation {
     pub retention: Result<RetentionSettings, String>,
     /// The first part of the names of the programs' roles.
     pub role_prefix: RolePrefix,
+    /// Variables that begin as settings do, and that nothing reads.
+    pub unknown: Vec<String>,
     /// From which age on a transaction is a finding.
     pub transaction_age: Duration,
 }
@@ -53,6 +55,9 @@ pub struct Installation {
 /// Runs all checks.
 pub async fn run(installation: &Installation) -> Report {
     let mut report = Report::default();
+    let unknown = installation.unknown.join(", ");
+    let finding = || Finding::warning(format!("nothing reads {unknown}"), "Correct the names; see docs/settings.md");
+    report.add("settings", (!unknown.is_empty()).then(finding).into_iter().collect());
     let Databases { primary: database, replica } = connect_databases(installation, &mut report).await;
     if let Ok(settings) = &installation.database {
         report.add("postgres.tls", tls::postgres(settings, CHECK_TIMEOUT).await);

@@ -23,12 +23,28 @@ pub(crate) struct DoctorArgs {
 }
 
 const HELP: &str = "\
-Reads all settings that connectctl knows, and changes nothing. Each finding says what to do. The exit code is 1 if a
+Reads all settings that connectctl knows, and changes nothing. Each finding says what to do. The exit code is 1 if a \
 finding is an error. A check that cannot run is an error, and the others run all the same.
 
 Examples:
   connectctl doctor
   connectctl doctor --json";
+
+/// The page of all settings, and what scripts, examples and compose.yaml of the project read beside them.
+const SETTINGS: &str = include_str!("../../../../docs/settings.md");
+const OF_SCRIPTS: &str = "DEBIAN_MIRROR DEBIAN_SECURITY_MIRROR DIRECTORY DRY_RUN IMAGE KEY PGBOUNCER PROGRAMS \
+    RECEIVER_SECRET RUN_ENVIRONMENT RUN_ONCE SECRET SERVICES SETTINGS TENANT URL WEBHOOK_SECRET";
+
+/// The variables that begin as settings do, and that nothing reads: misspelt ones have no effect.
+fn unknown(environment: &Environment) -> Vec<String> {
+    let is_setting = |name: &str| SETTINGS.contains(&format!("\n| `{name}` |"));
+    let is_unknown = |name: &&str| {
+        let Some(rest) = name.strip_prefix("CONNECT_") else { return false };
+        let is_of_scripts = rest.starts_with("TEST_") || OF_SCRIPTS.split(' ').any(|known| known == rest);
+        !is_of_scripts && !is_setting(name) && !is_setting(name.trim_end_matches("_FILE"))
+    };
+    environment.names().filter(is_unknown).map(str::to_owned).collect()
+}
 
 pub(crate) async fn run(args: DoctorArgs, output: Output) -> anyhow::Result<ExitCode> {
     let environment = Environment::from_process();
@@ -39,6 +55,7 @@ pub(crate) async fn run(args: DoctorArgs, output: Output) -> anyhow::Result<Exit
         master_keys: SealingSettings::from_env(&environment).map(|read| read.master_keys).map_err(said),
         retention: RetentionSettings::from_env(&environment).map_err(said),
         role_prefix: RolePrefix::parse(&args.prefix.role_prefix)?,
+        unknown: unknown(&environment),
         transaction_age: args.transaction_age,
     };
     let report = doctor::run(&installation).await;

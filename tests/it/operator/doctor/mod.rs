@@ -63,7 +63,7 @@ async fn a_healthy_installation_has_no_findings() {
     world.until_ready().await;
     assert_eq!(findings(&world.connectctl, &[]).await, Vec::<Value>::new());
     let shown = world.connectctl.run(&["doctor", "--role-prefix", ROLE_PREFIX]).await;
-    assert_eq!((shown.code, shown.output.trim()), (Some(0), "21 checks, no findings."), "{shown:?}");
+    assert_eq!((shown.code, shown.output.trim()), (Some(0), "22 checks, no findings."), "{shown:?}");
     assert_eq!(shown.errors, "");
 }
 
@@ -77,9 +77,11 @@ async fn checks_that_cannot_run_are_findings_and_the_others_run() {
         .and("AMQP_URL", "amqp://guest:hunter2@127.0.0.1:1/%2f")
         .and("CONNECT_MASTER_KEY", "short")
         .and("CONNECT_RETENTION_LEDGER", "1d")
+        .and("CONNECT_WORKER_LANE", "3")
         .and("DATABASE_READ_URL", "postgres://connect:hunter2@127.0.0.1:1/connect");
     let found = findings(&broken, &[]).await;
     for (check, part) in [
+        ("settings", "nothing reads CONNECT_WORKER_LANE"),
         ("broker.connection", "127.0.0.1:1"),
         ("master_key", "setting CONNECT_MASTER_KEY"),
         ("retention", "setting CONNECT_RETENTION_LEDGER"),
@@ -89,7 +91,7 @@ async fn checks_that_cannot_run_are_findings_and_the_others_run() {
         assert!(of(&found, check, part).is_some(), "{check}: {found:?}");
     }
     assert!(!format!("{found:?}").contains("hunter2"), "{found:?}");
-    assert_eq!(found.len(), 5, "the other checks found nothing: {found:?}");
+    assert_eq!(found.len(), 6, "the other checks found nothing: {found:?}");
 
     // Without Postgres, and without any setting.
     let broken = world.connectctl.clone().and("DATABASE_URL", "postgres://connect@127.0.0.1:1/connect");
