@@ -95,6 +95,7 @@ prepare_environment() {
     export CONNECT_MASTER_KEY CONNECT_INGEST_ADDR CONNECT_CONSOLE_ADDR CONNECT_LOG
     {
         echo "# Written by \`make run\`: settings of connectctl."
+        echo 'export CONNECT_WEBHOOK_ALLOW_PRIVATE=true'
         printf 'export CONNECT_RUN_ENVIRONMENT=%q\n' "$DIRECTORY"
         local name
         for name in DATABASE_URL AMQP_URL CONNECT_MASTER_KEY CONNECT_MASTER_KEY_PREVIOUS CONNECT_INGEST_ADDR \
