@@ -88,7 +88,6 @@ pub struct Delivery {
     /// Id of the subscription.
     pub subscription_id: Uuid,
     /// As in the header `X-Connect-Sequence`.
-    #[serde(skip)]
     pub number: i64,
     /// URL of the receiver, without the values of its query.
     #[serde(skip)]

@@ -115,9 +115,7 @@ pub(crate) enum Command {
     )]
     Refusals(views::RefusalsArgs),
     /// Show what operators did
-    #[command(
-        after_help = "Examples:\n  connectctl audit\n  connectctl audit --tenant acme --from 2026-05-01T00:00:00Z --to 2026-06-01T00:00:00Z --json"
-    )]
+    #[command(after_help = "Example:\n  connectctl audit --tenant acme --from 2026-05-01T00:00:00Z --json")]
     Audit(audit::AuditArgs),
     /// Show the timeline of a client
     #[command(
@@ -269,11 +267,17 @@ pub(crate) fn settings_help() -> String {
         text.push_str(&format!("  {name} ({})\n      {help}\n", default_text(*default)));
     }
     text.push_str(
-        "\nNo command needs all of them. AMQP_URL, CONNECT_QUEUE_... and CONNECT_RETENTION_DEAD_LETTERS are read by advisor, client,\n\
-         doctor, queue and delivery replay ID; the other CONNECT_RETENTION_... by retention and doctor;\n\
+        "\nNo command needs all of them. AMQP_URL, CONNECT_QUEUE_... and CONNECT_RETENTION_DEAD_LETTERS are read by advisor, client, \
+         doctor, queue and delivery replay ID; the other CONNECT_RETENTION_... by retention and doctor; \
          CONNECT_CONSOLE_... by console; CONNECT_MAILBOX_PROVIDERS by company.\n",
     );
     text
+}
+
+/// A text, wrapped as that of `--help`.
+pub(crate) fn wrap(text: String) -> String {
+    let help = clap::Command::new("connectctl").help_template("{after-help}").after_help(text).render_help();
+    help.to_string().trim().to_owned()
 }
 
 /// Parses one of some names; each has its meaning for the help, or an empty text.

@@ -31,26 +31,26 @@ pub(crate) enum Command {
 }
 
 const SHOW_HELP: &str = "\
-An attempt has the time of the machine that made it. Where the clocks of two machines differ, an attempt that the one
+An attempt has the time of the machine that made it. Where the clocks of two machines differ, an attempt that the one \
 made can appear before the delivery that the other one had put off.
 
 Example:
   connectctl delivery show 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e";
 
 const REPLAY_HELP: &str = "\
-A replayed delivery starts its schedule of attempts again. Pending deliveries, and those of removed subscriptions,
+A replayed delivery starts its schedule of attempts again. Pending deliveries, and those of removed subscriptions, \
 are not replayed.
 
-All but a single delivery are counted, and a job of the dispatcher replays them: at the rate, and also after this command
-was interrupted. See connectctl replay. --from and --to are times of the events. Dead and delivered deliveries are
+All but a single delivery are counted, and a job of the dispatcher replays them: at the rate, and also after this command \
+was interrupted. See connectctl replay. --from and --to are times of the events. Dead and delivered deliveries are \
 replayed unless --state or --dead is given.
 
 Examples:
   connectctl delivery replay 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e
-  connectctl delivery replay --dead --tenant acme
-  connectctl delivery replay --tenant acme --from 2026-05-01T10:00:00Z --to 2026-05-01T12:00:00Z
-  connectctl delivery replay --tenant acme --state dead --event-type lead.assigned --dry-run
-  connectctl delivery replay --tenant acme --state dead --from 2026-05-01T10:00:00Z --rate 20";
+  connectctl delivery replay --dead --tenant acme --rate 20
+  connectctl delivery replay --tenant acme --from 2026-05-01T10:00:00Z \\
+      --to 2026-05-01T12:00:00Z
+  connectctl delivery replay --tenant acme --event-type lead.assigned --dry-run";
 
 #[derive(Debug, Args)]
 pub(crate) struct List {
@@ -76,7 +76,7 @@ pub(crate) struct DeliveryArgs {
 #[derive(Debug, Args)]
 pub(crate) struct Replay {
     /// Id of a delivery that is dead or delivered
-    #[arg(conflicts_with_all = ["dead", "slug", "from", "to"], required_unless_present = "slug")]
+    #[arg(value_name = "DELIVERY", conflicts_with_all = ["dead", "slug", "from", "to"], required_unless_present = "slug")]
     pub(crate) id: Option<String>,
     /// Replay only dead deliveries
     #[arg(long, requires = "slug")]
@@ -97,7 +97,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "TYPE", requires = "slug", conflicts_with = "id", value_parser = event_types())]
     pub(crate) event_type: Option<OutboundType>,
     /// Replay only deliveries to this subscription
-    #[arg(long, value_name = "ID", requires = "slug", conflicts_with = "id")]
+    #[arg(long, value_name = "SUBSCRIPTION", requires = "slug", conflicts_with = "id")]
     pub(crate) subscription: Option<String>,
     /// Maximum number of deliveries that are replayed in a second [default: 100]
     #[arg(long, value_name = "N", requires = "slug", conflicts_with = "id", value_parser = rates())]
@@ -175,7 +175,8 @@ async fn show(context: &Context, id: &str) -> anyhow::Result<()> {
 /// Prints a delivery; for people, its attempts in a table of their own.
 pub(crate) fn print(context: &Context, delivery: &Delivery) -> anyhow::Result<()> {
     context.output.print_one(delivery)?;
-    if context.output.is_json() { Ok(()) } else { context.output.print_list(&delivery.attempts) }
+    let has_more = !context.output.is_json() && !delivery.attempts.is_empty();
+    if has_more { context.output.print_list(&delivery.attempts) } else { Ok(()) }
 }
 
 /// Counts what matches, and replays it by a job of the dispatcher.
@@ -210,8 +211,8 @@ fn outcome(attempt: &Attempt) -> Option<String> {
     attempt.status.map(|status| status.to_string()).or_else(|| attempt.error.clone())
 }
 
-show!(Delivery, delivery: "Id" delivery.id, "Event" delivery.event_type, "Subscription" delivery.subscription_id,
-    "State" delivery.state, "Created at" delivery.created_at, "Next attempt at" delivery.next_attempt_at,
+show!(Delivery, delivery: "Id" delivery.id, "No." delivery.number, "Event" delivery.event_type,
+    "Subscription" delivery.subscription_id, "State" delivery.state, "Created at" delivery.created_at, "Next attempt at" delivery.next_attempt_at,
     "Attempts" delivery.attempts.len(), "Last" delivery.attempts.last().and_then(outcome));
 
 show!(Attempt, attempt: "Attempt at" attempt.at, "Status" attempt.status, "Error" attempt.error, "ms" attempt.duration_ms,

@@ -28,10 +28,11 @@ mod tenant;
 mod views;
 
 use admin::{AdminError, describe};
-use arguments::{Arguments, Command, settings_help};
-use common::model::text;
+use arguments::{Arguments, Command, settings_help, wrap};
+use common::model::{DeliveryState, text};
 use context::Context;
 use output::Output;
+use std::io::{IsTerminal as _, stdout};
 use std::process::ExitCode;
 
 #[tokio::main(flavor = "current_thread")]
@@ -80,6 +81,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Pipeline(args) => views::pipeline(args, &open().await?).await,
         Command::Pressure(args) => views::pressure(args, &open().await?).await,
         Command::Usage(args) => views::usage(args, &open().await?).await,
+        Command::Settings if !json && stdout().is_terminal() => Output::new(json).print_text(&wrap(settings_help())),
         Command::Settings => Output::new(json).print_help(&settings_help()),
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -103,6 +105,12 @@ fn hint(error: &AdminError) -> String {
     }
     if let AdminError::OverlapRuns(_) = error {
         return "; wait until then, or pass --replace-overlap".to_owned();
+    }
+    if let AdminError::DeliveryNotReplayable(id, DeliveryState::Pending) = error {
+        return format!("; next attempt: connectctl delivery show {id}; at once: \"Send now\" in the settings area");
+    }
+    if describe(error).ends_with("is not public: loopback") {
+        return "; set CONNECT_WEBHOOK_ALLOW_PRIVATE=true, for connect-dispatcher too, to try webhooks here".to_owned();
     }
     let list = if matches!(error, AdminError::TenantNotFound(_)) {
         "tenant"
@@ -134,5 +142,7 @@ mod tests {
         assert_eq!(error_text(&error), "tenant \"acme\" does not exist; see connectctl tenant list");
         let error = anyhow::Error::from(AdminError::NoReply { id: Uuid::nil() });
         assert!(error_text(&error).ends_with(&format!("; repeat the command with --message-id {}", Uuid::nil())));
+        let error = AdminError::ReceiverRefused("address 127.0.0.1 is not public: loopback".to_owned());
+        assert!(error_text(&error.into()).contains(": loopback; set CONNECT_WEBHOOK_ALLOW_PRIVATE=true"));
     }
 }
