@@ -131,7 +131,7 @@ pub async fn pause(client: &mut Client, actor: &Actor, id: &str) -> Result<Subsc
     .await
 }
 
-/// Resumes a subscription; deliveries that wait for it are sent now.
+/// Resumes a subscription; deliveries whose time has come are sent now, the others at their next attempt.
 pub async fn resume(client: &mut Client, actor: &Actor, id: &str) -> Result<Subscription> {
     let parsed = parse_id(id)?;
     transact(client, async |tx| {

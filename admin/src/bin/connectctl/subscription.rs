@@ -25,7 +25,7 @@ pub(crate) enum Command {
     /// Pause a subscription: its deliveries wait until it is resumed
     #[command(after_help = "Example:\n  connectctl subscription pause 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e")]
     Pause(SubscriptionArgs),
-    /// Resume a paused subscription: waiting deliveries are sent now
+    /// Resume a paused subscription: deliveries whose time has come are sent now, the others at their next attempt
     #[command(after_help = "Example:\n  connectctl subscription resume 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e")]
     Resume(SubscriptionArgs),
     /// Replace the event types that a subscription receives
@@ -77,7 +77,7 @@ Events: lead.assigned lead.stage_changed proposal.sent proposal.viewed
 It concerns events that occur from now on.
 
 Examples:
-  connectctl subscription events 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e --set lead.assigned,proposal.sent
+  connectctl subscription events 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e --set proposal.sent
   connectctl subscription events 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e --all";
 
 #[derive(Debug, Args)]
@@ -93,7 +93,7 @@ pub(crate) struct Events {
 }
 
 const TEST_HELP: &str = "\
-The event has the type webhook.test and no data of a lead. It takes the way of every event, whatever the event types
+The event has the type webhook.test and no data of a lead. It takes the way of every event, whatever the event types \
 of the subscription are, and no other subscription receives it. A failed attempt is not repeated.
 
 Example:
@@ -109,8 +109,8 @@ pub(crate) struct Test {
 }
 
 const ROTATE_HELP: &str = "\
-Without --overlap the old secret is invalid from now on. With it, each delivery has two signatures until the
-overlap ends, the new secret's first; the receiver may verify either. Only one old secret is kept: until then
+Without --overlap the old secret is invalid from now on. With it, each delivery has two signatures until the \
+overlap ends, the new secret's first; the receiver may verify either. Only one old secret is kept: until then \
 another rotation needs --replace-overlap.
 
 Example:
@@ -126,6 +126,7 @@ pub(crate) struct Rotate {
 
 pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Result<()> {
     let output = context.output;
+    let Context { database, actor, .. } = &mut *context;
     match command {
         Command::Create(create) => {
             let created = self::create(create, context).await?;
@@ -135,25 +136,14 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
             let all = subscriptions::list(&context.database, &of.slug, None, u32::MAX).await?;
             output.print_list(&all.items)
         }
-        Command::Pause(named) => {
-            let Context { database, actor, .. } = context;
-            output.print_one(&subscriptions::pause(database, actor, &named.id).await?)
-        }
-        Command::Resume(named) => {
-            let Context { database, actor, .. } = context;
-            output.print_one(&subscriptions::resume(database, actor, &named.id).await?)
-        }
-        Command::Remove(named) => {
-            let Context { database, actor, .. } = context;
-            output.print_one(&subscriptions::remove(database, actor, &named.id).await?)
-        }
+        Command::Pause(named) => output.print_one(&subscriptions::pause(database, actor, &named.id).await?),
+        Command::Resume(named) => output.print_one(&subscriptions::resume(database, actor, &named.id).await?),
+        Command::Remove(named) => output.print_one(&subscriptions::remove(database, actor, &named.id).await?),
         Command::Events(Events { named, set, all: _ }) => {
             let events = set.as_deref().map(EventTypes::parse).transpose()?;
-            let Context { database, actor, .. } = context;
             output.print_one(&subscriptions::set_events(database, actor, &named.id, events.as_ref()).await?)
         }
         Command::Test(Test { named, wait }) => {
-            let Context { database, actor, .. } = &mut *context;
             let sent = subscriptions::send_test(database, actor, &named.id, Uuid::now_v7()).await?;
             let delivery = subscriptions::wait_for_test(database, sent, wait).await?;
             delivery::print(context, &delivery)?;
@@ -184,9 +174,7 @@ async fn create(create: Create, context: &mut Context) -> anyhow::Result<Subscri
     let (egress, bound) = (context.settings::<EgressSettings>()?, context.settings::<TenantBounds>()?.subscriptions);
     let master_keys = context.master_keys()?;
     if egress.allow_private {
-        context
-            .output
-            .warn("CONNECT_WEBHOOK_ALLOW_PRIVATE is on: http://, loopback receivers and any port are accepted");
+        context.output.warn("CONNECT_WEBHOOK_ALLOW_PRIVATE is on: http://, loopback and any port are accepted");
     }
     let receiver = check_receiver(&url, &egress).await?;
     let new = NewSubscription { tenant: tenant.slug, receiver, key, events };
