@@ -40,8 +40,8 @@ pub(crate) struct Command {
 pub(crate) enum Action {
     /// Open a lead for a client
     #[command(after_help = "Examples:
-  connectctl advisor open-lead --tenant acme --email ana@example.com --name Ana
-  connectctl advisor open-lead --tenant acme --client 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e --no-trip")]
+  connectctl advisor open-lead --tenant acme --email ana@example.com --name Ana --no-trip
+  connectctl advisor open-lead --tenant acme --client 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e")]
     OpenLead(OpenLead),
     /// Assign a lead to a member, who is notified
     Assign(Assign),
@@ -59,8 +59,8 @@ pub(crate) enum Action {
     ProposalDiscard(LeadArgs),
     /// Confirm a booking of a lead
     #[command(after_help = "Example:
-  connectctl advisor booking-confirm --tenant acme --lead 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e \\
-      --booking-ref BR-1 --amount 125000.50 --currency INR --credit-used 5000")]
+  connectctl advisor booking-confirm --tenant acme --booking-ref BR-1 --amount 125000.50 \\
+      --lead 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e --currency INR --credit-used 5000")]
     BookingConfirm(BookingConfirm),
     /// Cancel a booking, whether an event or an advisor confirmed it
     BookingCancel(BookingCancel),

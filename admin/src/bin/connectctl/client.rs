@@ -10,7 +10,7 @@ use clap::Subcommand;
 pub(crate) enum Command {
     /// Print everything that is stored of a client, as one JSON document
     #[command(
-        after_help = "Example:\n  connectctl client export --tenant acme --client 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e > client.json"
+        after_help = "Example:\n  connectctl client export --tenant acme --client 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e \\\n      > client.json"
     )]
     Export(ClientArgs),
     /// Erase a client from all tables and dead-letter queues; prints a receipt
@@ -25,8 +25,8 @@ pub(crate) enum Command {
 }
 
 const ERASE_HELP: &str = "\
-A receipt and keyed hashes of email, phone and external id remain, so that events which occurred before the erasure are
-refused with contact_erased. A later event or a records write with the same email makes a new client. For a client who was
+A receipt and keyed hashes of email, phone and external id remain, so that events which occurred before the erasure are \
+refused with contact_erased. A later event or a records write with the same email makes a new client. For a client who was \
 erased before, dead letters that have appeared since are removed.
 
 Example:
@@ -53,10 +53,9 @@ async fn erase(of: &ClientArgs, is_confirmed: bool, context: &mut Context) -> an
     if !is_confirmed {
         confirm(&format!("Erase client {id} of {slug} for good?"), "nothing is erased").await?;
     }
-    let mut observer = context.output.observer();
-    let Context { database, actor, .. } = &mut *context;
-    let receipt = people::erase(database, actor, &master_keys, &broker, (slug, id), &mut observer).await?;
-    context.output.print_one(&receipt)
+    let Context { database, output, actor, .. } = context;
+    let (named, mut observer) = ((slug, id), output.observer());
+    output.print_one(&people::erase(database, actor, &master_keys, &broker, named, &mut observer).await?)
 }
 
 show!(Receipt, receipt: "Client" receipt.client_id, "Erased at" receipt.erased_at, "Removed" removed(receipt));

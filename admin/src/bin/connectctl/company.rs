@@ -29,12 +29,9 @@ pub(crate) enum Command {
 pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Result<()> {
     context.settings::<MailboxSettings>()?.apply();
     let Context { database, output, actor, .. } = context;
-    match command {
-        Command::Create { tenant, name, domain } => {
-            let (name, domain) = (Name::parse(&name)?, CompanyDomain::parse(&domain)?);
-            output.print_one(&tenants::create_company(database, actor, &tenant.slug, &name, &domain).await?)
-        }
-    }
+    let Command::Create { tenant, name, domain } = command;
+    let (name, domain) = (Name::parse(&name)?, CompanyDomain::parse(&domain)?);
+    output.print_one(&tenants::create_company(database, actor, &tenant.slug, &name, &domain).await?)
 }
 
 show!(CreatedCompany, created: "Client id" created.client_id);

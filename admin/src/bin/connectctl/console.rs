@@ -20,11 +20,7 @@ pub(crate) enum Command {
         #[arg(long, value_parser = roles())]
         role: Role,
         /// Slug of the tenant, for the roles viewer and admin
-        #[arg(
-            long = "tenant",
-            value_name = "SLUG",
-            required_if_eq_any([("role", "viewer"), ("role", "admin")])
-        )]
+        #[arg(long = "tenant", value_name = "SLUG", required_if_eq_any([("role", "viewer"), ("role", "admin")]))]
         tenant: Option<String>,
         /// Who signs in, shown in the settings area; the name of the role when not given
         #[arg(long)]

@@ -58,15 +58,15 @@ pub(crate) struct Create {
 }
 
 const ROTATE_HELP: &str = "\
-Without --overlap the old secret is invalid from now on. With it, requests may be signed with either secret until
-the overlap ends. Only one old secret is kept: until then another rotation needs --replace-overlap. key list shows
+Without --overlap the old secret is invalid from now on. With it, requests may be signed with either secret until \
+the overlap ends. Only one old secret is kept: until then another rotation needs --replace-overlap. key list shows \
 when the old secret was last used; key end-overlap ends the overlap early. Running programs follow within a second.
 
 Example:
   connectctl key rotate-secret ck_0123456789abcdef --overlap 24h";
 
 const LIST_HELP: &str = "\
-The last use of a secret is recorded once a minute. A key or secret is safe to revoke if it was not used for
+The last use of a secret is recorded once a minute. A key or secret is safe to revoke if it was not used for \
 7 days; in the 7 days after it was created, none is.
 
 Example:
@@ -97,6 +97,7 @@ pub(crate) struct KeyArgs {
 
 pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Result<()> {
     let output = context.output;
+    let Context { database, actor, .. } = &mut *context;
     match command {
         Command::Create(create) => {
             let (new, master_keys) = (new_key(create)?, context.master_keys()?);
@@ -108,11 +109,9 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
         }
         Command::Scopes(set) => {
             let scopes = KeyScopes::parse(&set.scopes)?;
-            output.print_one(&keys::set_scopes(&mut context.database, &context.actor, &set.prefix, &scopes).await?)
+            output.print_one(&keys::set_scopes(database, actor, &set.prefix, &scopes).await?)
         }
-        Command::Revoke(named) => {
-            output.print_one(&keys::revoke(&mut context.database, &context.actor, &named.prefix).await?)
-        }
+        Command::Revoke(named) => output.print_one(&keys::revoke(database, actor, &named.prefix).await?),
         Command::RotateSecret(rotate) => {
             let (master_keys, prefix) = (context.master_keys()?, &rotate.named.prefix);
             let Context { database, actor, .. } = context;
@@ -120,9 +119,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
             output.note("The secret is shown only once: store it now.");
             output.print_one(&rotated)
         }
-        Command::EndOverlap(named) => {
-            output.print_one(&keys::end_overlap(&mut context.database, &context.actor, &named.prefix).await?)
-        }
+        Command::EndOverlap(named) => output.print_one(&keys::end_overlap(database, actor, &named.prefix).await?),
         Command::List(of) => {
             let all = keys::list(&context.database, &of.slug, KeyFilter::default(), u32::MAX).await?;
             output.print_list(&all.items)

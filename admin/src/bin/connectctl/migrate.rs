@@ -30,8 +30,8 @@ pub(crate) struct RolesArgs {
 }
 
 const ROLES_HELP: &str = "\
-Prints the commands that give the users of RabbitMQ their permissions on the queues of CONNECT_QUEUE_PREFIX. With
---json it prints them and the privileges of the database roles, which `connectctl migrate --roles` grants. It connects
+Prints the commands that give the users of RabbitMQ their permissions on the queues of CONNECT_QUEUE_PREFIX. With \
+--json it prints them and the privileges of the database roles, which `connectctl migrate --roles` grants. It connects \
 to no server.
 
 Examples:
@@ -53,8 +53,7 @@ pub(crate) async fn run(args: MigrateArgs, context: &mut Context) -> anyhow::Res
     let Context { database, actor, .. } = &mut *context;
     let mut report = migrations::apply(database, actor, prefix.as_ref(), &mut output.observer()).await?;
     if prefix.is_some() {
-        output
-            .note("The programs' roles have their privileges; give each program a user that is a member of its role.");
+        output.note("The programs' roles have their privileges; give each program a user of its role.");
     }
     if context.optional::<DatabaseSettings, String>("DATABASE_DIRECT_URL")?.is_some() {
         let programs = context.settings::<DatabaseSettings>()?.url.config();

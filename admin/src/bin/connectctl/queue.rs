@@ -50,16 +50,16 @@ pub(crate) enum Command {
 }
 
 const DECLARE_HELP: &str = "\
-The programs that consume queues declare them as well. The command is for a user of connect-ingest that may not: then
+The programs that consume queues declare them as well. The command is for a user of connect-ingest that may not: then \
 connect-ingest can start before the first worker.
 
 Example:
   connectctl queue declare";
 
 const REQUEUE_HELP: &str = "\
-Dead letters of events, records and crm return to the end of their queue. Their callers no longer wait for a reply;
+Dead letters of events, records and crm return to the end of their queue. Their callers no longer wait for a reply; \
 a records write is not applied, because its deadline has passed and its caller has got a 503.
-Dead letters of webhooks are notices: the deliveries that they name are replayed, as `connectctl delivery replay --dead`
+Dead letters of webhooks are notices: the deliveries that they name are replayed, as `connectctl delivery replay --dead` \
 does for one tenant, and the notices removed. A notice is kept if it cannot be read.
 
 Examples:
@@ -142,7 +142,7 @@ async fn requeue(
 ) -> anyhow::Result<RequeueReport> {
     let Context { mut database, output, actor, .. } = Context::open(json).await?;
     let mut observer = output.observer();
-    let requeued = match queue {
+    Ok(match queue {
         Queue::Webhooks => {
             output.note("Dead letters of webhooks are replayed as deliveries.");
             queues::requeue_webhooks(&mut database, &actor, broker, limit, &mut observer).await?
@@ -150,8 +150,7 @@ async fn requeue(
         queue @ (Queue::Events | Queue::Records | Queue::Crm) => {
             queues::requeue(&mut database, &actor, broker, queue, limit, &mut observer).await?
         }
-    };
-    Ok(requeued)
+    })
 }
 
 async fn discard(

@@ -24,9 +24,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
     match command {
         Command::Plan => output.print_list(&retention::plan(database, &settings, now).await?),
         Command::Run => {
-            let mut observer = output.observer();
-            let removed = retention::run(database, actor, &settings, now, &mut observer).await?;
-            output.print_list(&removed)
+            output.print_list(&retention::run(database, actor, &settings, now, &mut output.observer()).await?)
         }
     }
 }

@@ -16,8 +16,8 @@ pub(crate) enum Command {
 }
 
 const ROTATE_HELP: &str = "\
-Needs the new key in CONNECT_MASTER_KEY and the old one in CONNECT_MASTER_KEY_PREVIOUS. Run it when all programs
-have both keys; they keep serving requests. Once it reports no remaining values, the old key can be removed from
+Needs the new key in CONNECT_MASTER_KEY and the old one in CONNECT_MASTER_KEY_PREVIOUS. Run it when all programs \
+have both keys; they keep serving requests. Once it reports no remaining values, the old key can be removed from \
 the programs, as soon as no queue holds a message that was signed with it.
 
 Example:
@@ -27,9 +27,8 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
     let (output, master_keys) = (context.output, context.master_keys()?);
     match command {
         Command::Rotate => {
-            let mut observer = output.observer();
             let Context { database, actor, .. } = context;
-            let report = secrets::rotate(database, actor, &master_keys, &mut observer).await?;
+            let report = secrets::rotate(database, actor, &master_keys, &mut output.observer()).await?;
             if report.remaining > 0 {
                 output.note("Values were sealed under another key meanwhile: run the command again.");
             }

@@ -41,13 +41,8 @@ pub(crate) struct Create {
     #[arg(long, value_name = "N", default_value = "none", allow_negative_numbers = true)]
     pub(crate) monthly_quota: MonthlyQuota,
     /// Records reads allowed per second and key, in each ingest
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 100,
-        allow_negative_numbers = true,
-        value_parser = clap::value_parser!(i32).range(1..)
-    )]
+    #[arg(long, value_name = "N", default_value_t = 100, allow_negative_numbers = true)]
+    #[arg(value_parser = clap::value_parser!(i32).range(1..))]
     pub(crate) reads_per_second: i32,
 }
 
@@ -69,12 +64,7 @@ pub(crate) struct Changes {
     #[arg(long, value_name = "N|none", allow_negative_numbers = true)]
     pub(crate) monthly_quota: Option<MonthlyQuota>,
     /// Records reads allowed per second and key, in each ingest
-    #[arg(
-        long,
-        value_name = "N",
-        allow_negative_numbers = true,
-        value_parser = clap::value_parser!(i32).range(1..)
-    )]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(1..))]
     pub(crate) reads_per_second: Option<i32>,
     /// Who gets mails about what needs the agency's attention, if the console has a mail server
     #[arg(long, value_name = "EMAIL|none")]

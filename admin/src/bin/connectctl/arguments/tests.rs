@@ -7,8 +7,18 @@ fn parse(line: &str) -> Result<Arguments, clap::Error> {
 }
 
 #[test]
-fn the_command_line_is_well_formed() {
+fn the_command_line_is_well_formed_and_its_help_is_wrapped_only_at_the_width_of_the_terminal() {
     Arguments::command().debug_assert();
+    let mut commands = vec![Arguments::grouped()];
+    while let Some(command) = commands.pop() {
+        let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        for (line, next) in text.lines().zip(text.lines().skip(1).chain([""])) {
+            assert!(line.len() <= 90 || !line.starts_with("  connectctl"), "{line}");
+            let is_whole = line.is_empty() || line.starts_with(' ') || line.ends_with(['.', ':', ';']);
+            assert!(is_whole || next.is_empty() || next.starts_with(' '), "broken in the source: {line}");
+        }
+        commands.extend(command.get_subcommands().cloned());
+    }
 }
 
 #[test]
