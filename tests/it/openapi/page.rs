@@ -9,7 +9,7 @@ use tests::{ApiKey, HttpClient, MAX_WAIT, World, eventually, text, until_equal};
 async fn open(browser: &Browser, ingest: &HttpClient) -> Page {
     let page = browser.page().await;
     assert_eq!(page.open(&format!("http://{}{DOCS}", ingest.address())).await, 200);
-    until_equal("the operations are shown", 14 + 6, async || {
+    until_equal("the operations are shown", 14 + 7, async || {
         page.evaluate("document.querySelectorAll('.opblock').length").await
     })
     .await;

@@ -79,7 +79,11 @@ async fn checks_that_cannot_run_are_findings_and_the_others_run() {
         .and("CONNECT_RETENTION_LEDGER", "1d")
         .and("CONNECT_WORKER_LANE", "3")
         .and("DATABASE_READ_URL", "postgres://connect:hunter2@127.0.0.1:1/connect");
-    let found = findings(&broken, &[]).await;
+    let found = eventually("programs are missed", MAX_WAIT, async || {
+        let found = findings(&broken, &[]).await;
+        of(&found, "attention", "No copy of").is_some().then_some(found).ok_or_else(|| "not yet".to_owned())
+    })
+    .await;
     for (check, part) in [
         ("settings", "nothing reads CONNECT_WORKER_LANE"),
         ("broker.connection", "127.0.0.1:1"),
