@@ -1,9 +1,6 @@
 //! What an agency should look at, each with the page that tells more.
 
-use super::{
-    AFTER_DEAD_LETTERS, Attention, RECENT, counted, dead_lettered, failed_events, failed_responses, recent,
-    refused_requests, response_codes,
-};
+use super::{Attention, RECENT, counted, failed_events, failed_responses, recent, refused_requests, response_codes};
 use crate::activity::{ActivityMinute, last_hour};
 use crate::deliveries::{self, DeliveryQuery};
 use crate::keys::{self, Key, KeyFilter};
@@ -82,9 +79,11 @@ impl AgencyOverview {
         self.check_failures(failures, &mut found);
         self.check_refusals(refusals, &mut found);
         if self.dead > 0 {
-            let text = dead_lettered(self.dead, self.has_more_dead);
+            let dead = format!("{}{}", self.dead, if self.has_more_dead { " or more" } else { "" });
+            let text = counted(dead, "delivery failed for good.", "deliveries failed for good.");
+            let next = "Correct the receiver, then replay what failed for good.";
             let is_mailed = self.dead as i64 >= FAILURES;
-            found.push(Attention::of_agency("dead", "/deliveries?state=dead", text, AFTER_DEAD_LETTERS, is_mailed));
+            found.push(Attention::of_agency("dead", "/deliveries?state=dead", text, next, is_mailed));
         }
         let paused = self.paused();
         if paused > 0 {
@@ -122,7 +121,7 @@ impl AgencyOverview {
                     let Some(url) = self.subscriptions.iter().find(is_active).map(|one| &one.url) else {
                         continue;
                     };
-                    let last = last_error.as_ref().map_or_else(String::new, |why| format!(", the last one with {why}"));
+                    let last = last_error.as_ref().map_or_else(String::new, |why| format!(", the last failure: {why}"));
                     let all = counted(failed + succeeded, "attempt", "attempts");
                     let which = if *failed >= FAILURES {
                         format!("{failed} of {all} of the last {RECENT} minutes")
@@ -152,22 +151,30 @@ impl AgencyOverview {
     fn check_refusals(&self, refusals: &[RefusalCause], found: &mut Vec<Attention>) {
         let recorded: i64 = refusals.iter().map(|one| one.requests).sum();
         let refused = recent(&self.hour, |minute| minute.refused).max(recorded);
-        let share = refused_requests(refused, recent(&self.hour, |minute| minute.accepted));
+        let accepted = recent(&self.hour, |minute| minute.accepted);
+        let share = refused_requests(refused, accepted);
         if refused > 0 && refusals.is_empty() {
             let next = after_refusal(401);
             found.push(Attention::of_agency("refused", "/refusals", share.clone(), next, refused >= FAILURES));
         }
         let at_least = if recorded < refused { "at least " } else { "" };
+        // Then the numbers of the agency are those of the key.
+        let is_only_key = self.keys.len() == 1 && refusals.iter().all(|one| one.key_prefix == self.keys[0].prefix);
+        let of = format!(" of {} in the last {RECENT} minutes", refused + accepted);
+        let (at_least, of) = if is_only_key { ("", of.as_str()) } else { (at_least, "") };
         let mut keys = BTreeSet::new();
         let most_frequent = refusals.iter().filter(|one| keys.insert(&one.key_prefix));
         for (index, RefusalCause { key_prefix, reason, status, detail, requests }) in most_frequent.enumerate() {
             let of_key: i64 = refusals.iter().filter(|one| one.key_prefix == *key_prefix).map(|one| one.requests).sum();
+            let of_key = if is_only_key { refused } else { of_key };
             let mostly = if of_key == *requests { "" } else { "mostly " };
             let latest = if *requests == 1 { "" } else { "the latest: " };
             let detail = detail.as_ref().map_or_else(String::new, |detail| format!(" ({latest}{detail})"));
-            let of_all = if index == 0 { format!(" With all keys, {share}") } else { String::new() };
+            let of_all = if index == 0 && !is_only_key { format!(" With all keys, {share}") } else { String::new() };
+            let named = self.keys.iter().find(|key| key.prefix == *key_prefix);
+            let key = named.map_or_else(|| key_prefix.clone(), |key| format!("{} ({key_prefix})", key.name));
             let text = format!(
-                "Requests with the key {key_prefix} are refused: {at_least}{of_key}, {mostly}for the reason {reason}{detail}.{of_all}"
+                "Requests with the key {key} are refused: {at_least}{of_key}{of}, {mostly}for the reason {reason}{detail}.{of_all}"
             );
             let (cause, page) = (format!("{REFUSED_KEY}{key_prefix}"), format!("/refusals?key={key_prefix}"));
             found.push(Attention::of_agency(cause, page, text, after_refusal(*status), of_key >= FAILURES));
@@ -324,8 +331,8 @@ mod tests {
             failed("response:b", 1),
         ];
         let expected = [
-            ("https://1.example fails: 5 of 6 attempts of the last 10 minutes, the last one with status 500.", true),
-            ("https://1.example fails: all of its last 6 attempts, the last one with status 500.", true),
+            ("https://1.example fails: 5 of 6 attempts of the last 10 minutes, the last failure: status 500.", true),
+            ("https://1.example fails: all of its last 6 attempts, the last failure: status 500.", true),
             ("2 of 100 events failed in the last 10 minutes with x.", false),
             ("5 requests got 503 in the last 10 minutes: b (1), overloaded (4).", true),
         ];
@@ -350,13 +357,15 @@ mod tests {
         let expected = [
             (
                 format!(
-                    "Requests with the key ck_1 are refused: at least 7, mostly for the reason stale (the latest: t is old). {share}"
+                    "Requests with the key Website (ck_1) are refused: at least 7, mostly for the reason stale (the latest: t is old). {share}"
                 ),
                 true,
             ),
             ("Requests with the key ck_2 are refused: at least 1, for the reason invalid_request.".to_owned(), false),
         ];
         assert_eq!(told, expected);
+        let told = found(|overview| overview.hour[55].refused = 9, &[], &refusals[..2]);
+        assert!(told[0].0.contains(": 9 of 59 in the last 10 minutes, mostly") && !told[0].0.contains("With all keys"));
         let told = found(|overview| overview.hour[55].refused = 1, &[], &[]);
         assert_eq!(told[0].0, "1 of 51 requests was refused in the last 10 minutes.");
         let many: Vec<_> = (0..=KEYS_MAX).map(|number| cause(&format!("ck_{number}"), "stale", 1)).collect();
@@ -381,7 +390,7 @@ mod tests {
         assert!(only(|one| one.keys.clear()).contains("no active key"));
         assert!(only(|one| one.has_active_member = false).contains("no active member"));
         assert!(only(|one| one.usage.writes = 2).contains("quota is used up"));
-        assert!(only(|one| one.dead = 1).contains("1 delivery was dead-lettered"));
+        assert!(only(|one| one.dead = 1).contains("1 delivery failed for good"));
         assert!(
             only(|one| one.subscriptions[0].state = SubscriptionState::Paused).contains("1 subscription is paused")
         );

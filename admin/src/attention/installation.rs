@@ -96,7 +96,7 @@ impl Seen {
         if servers.broker.is_none() && missing.len() < programs.len() && !may_connect {
             self.check_queues(&mut add);
         }
-        for pressure in self.pressures.iter().filter(|pressure| pressure.refused > 0) {
+        for pressure in self.pressures.iter().filter(|pressure| worker && pressure.refused > 0) {
             add(
                 "ConnectBacklogFull",
                 format!(
@@ -136,7 +136,7 @@ impl Seen {
         }
         for QueueState { queue, ready, consumers, dead, .. } in &self.queues {
             let name = queue.as_str();
-            if *consumers == 0 && self.running.worker {
+            if *consumers == 0 && *ready > 0 && self.running.worker {
                 let text = format!("No worker consumes the queue {name}. Messages that wait in it: {ready}.");
                 add("ConnectNoConsumers", text, "Read the workers' /readyz and logs.");
             }
@@ -270,6 +270,10 @@ mod tests {
         }
     }
 
+    fn pressure(reported_at: DateTime<Utc>) -> Pressure {
+        Pressure { tenant: "acme".to_owned(), queue: "events".to_owned(), waiting: 1, refused: 1, reported_at }
+    }
+
     fn failed(cause: &str) -> FailureCause {
         FailureCause { cause: cause.to_owned(), failed: 1, ..FailureCause::default() }
     }
@@ -308,16 +312,8 @@ mod tests {
         assert_eq!(refused, ["ConnectAuthFailuresSurge"]);
         let failing = with(|seen, _| seen.hour.iter_mut().for_each(|minute| minute.undelivered = 6));
         assert_eq!(failing, ["ConnectWebhooksFailing"]);
-        let pressed = with(|seen, at| {
-            seen.pressures.push(Pressure {
-                tenant: "acme".to_owned(),
-                queue: "events".to_owned(),
-                waiting: 1,
-                refused: 1,
-                reported_at: at,
-            });
-        });
-        assert_eq!(pressed, ["ConnectBacklogFull"]);
+        assert_eq!(with(|seen, _| (seen.queues[0].consumers, seen.queues[0].ready) = (0, 0)), Vec::<&str>::new());
+        assert_eq!(with(|seen, at| seen.pressures.push(pressure(at))), ["ConnectBacklogFull"]);
         assert_eq!(with(|seen, _| seen.running.slots = 63), ["ConnectSlotsWithoutDispatcher"]);
         for (cause, expected) in [
             ("event:internal_error", &[FAULT_SECTION][..]),
@@ -342,10 +338,12 @@ mod tests {
         seen.failures = vec![failed("response:processing_timeout")];
         assert_eq!(sections(&seen).len(), 9, "three queues without consumers, three late ones, webhooks, requests");
         seen.running = RunningPrograms { ingest: true, worker: false, slots: 0, may_connect: false };
+        seen.pressures.push(pressure(now()));
         assert_eq!(sections(&seen), ["ConnectProgramMissing"]);
         seen.running.may_connect = true;
         assert_eq!(sections(&seen), Vec::<&str>::new());
         seen.running.may_connect = false;
+        seen.pressures.clear();
         seen.running.slots = SLOT_COUNT;
         (seen.due, seen.outbox) = (None, None);
         seen.running.worker = true;

@@ -47,7 +47,7 @@ async fn the_last_hour_is_counted_for_each_agency_and_for_all() {
     assert!(!page.contains("Waiting in"), "queues are the operator's: {page}");
     let rows = between(&page, "<tbody>", "</tbody>").matches("<tr>").count();
     assert_eq!(rows, 60, "a row for each minute");
-    let refused = format!("Requests with the key {} are refused: 1, for the reason mismatch", forged.prefix);
+    let refused = format!(" ({}) are refused: 1 of 2 in the last 10 minutes, for the reason mismatch", forged.prefix);
     let of_key = format!("href=\"/agencies/other/refusals?key={}\"", forged.prefix);
     let others = [
         "1 accepted and 1 refused in the last hour",
@@ -55,7 +55,6 @@ async fn the_last_hour_is_counted_for_each_agency_and_for_all() {
         "0 delivered and 0 failed",
         &refused,
         &of_key,
-        "1 of 2 requests was refused in the last 10 minutes",
     ];
     operator.until_shown("/agencies/other", &others).await;
     let all = ["4 accepted and 1 refused in the last hour", "3 applied and 1 failed", "1 delivered and 1 failed"];
@@ -70,7 +69,7 @@ async fn the_last_hour_is_counted_for_each_agency_and_for_all() {
     for _ in 0..4 {
         console.world.accept(event("enquiry.submitted").email("ana@example.com")).await;
     }
-    let failing = "fails: 5 of 5 attempts of the last 10 minutes, the last one with status 500.";
+    let failing = "fails: 5 of 5 attempts of the last 10 minutes, the last failure: status 500.";
     viewer.until_shown("/agencies/acme", &[failing, &bad.url("/hook")]).await;
 }
 

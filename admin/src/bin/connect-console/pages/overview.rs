@@ -71,7 +71,8 @@ async fn everything(view: &View<'_>) -> Result<Markup, Failure> {
 /// The start page of an agency: what needs attention, and where things are.
 pub(crate) async fn agency(view: View<'_>) -> Result<Response, Failure> {
     let tenant = view.tenant()?;
-    let shown = AgencyOverview::load(view.client(), tenant.id, &tenant.slug).await?;
+    let mut shown = AgencyOverview::load(view.client(), tenant.id, &tenant.slug).await?;
+    shown.keys = view.shown(shown.keys);
     let mut found = attention::find(view.client(), Scope::Agency(&shown)).await?;
     attention::shorten(&mut found);
     let newest_use = shown.keys.iter().filter_map(|key| key.last_used_at.as_deref()).max();
@@ -90,7 +91,7 @@ pub(crate) async fn agency(view: View<'_>) -> Result<Response, Failure> {
         }
         (activity::charts(&view, &shown.hour, &[]).await?)
         h2 { "Where is my event?" }
-        (search::form(&view.tenant_path("/find"), "", false))
+        (search::form(&view.tenant_path("/find"), "", view.sees_contacts()))
     };
     Ok(layout::page(&view, "Overview", &content))
 }
