@@ -25,7 +25,8 @@ async fn failed_deliveries_are_seen_and_replayed_one_by_one_and_all_that_match()
         until_equal(state, count, async || links(&listed(&query).await)).await;
     };
     until_listed("dead", 3).await;
-    assert!(visitor.page("/agencies/acme").await.contains("3 deliveries were dead-lettered"));
+    visitor.until_shown(DELIVERIES, &["<td data-label=\"Receiver\"", ">Clear the filter</a>"]).await;
+    visitor.until_shown("/agencies/acme", &["3 deliveries failed for good", "or an email address"]).await;
     assert_eq!(links(&listed("?state=delivered").await), 0);
     assert_eq!(links(&listed("?state=dead&type=lead.assigned&from=2020-01-01T00:00").await), 3);
     assert_eq!(links(&listed("?type=booking.confirmed").await), 0);
@@ -43,7 +44,7 @@ async fn failed_deliveries_are_seen_and_replayed_one_by_one_and_all_that_match()
         "\n  &quot;eventType&quot;: &quot;lead.assigned&quot;,\n",
         "\nX-Connect-Event: lead.assigned\n",
         &format!("\nX-Connect-Delivery: {first}\n"),
-        "class=\"pill bad\">Failed<",
+        "class=\"pill bad\">Failed for good<",
     ];
     for part in parts {
         assert!(page.contains(part), "{part}: {page}");
@@ -85,7 +86,7 @@ async fn failed_deliveries_are_seen_and_replayed_one_by_one_and_all_that_match()
     let job = visitor.change(&format!("{DELIVERIES}/replay"), &[("state", "dead"), ("rate", "500")]).await;
     assert!(job.starts_with("/agencies/acme/replays/"), "{job}");
     until_listed("delivered", 3).await;
-    let ended = visitor.until_shown(&job, &["completed"]).await;
+    let ended = visitor.until_shown(&job, &["completed", "<dd>failed for good</dd>"]).await;
     assert!(ended.contains("2 of 2") && !ended.contains("refresh") && !ended.contains("Stop"), "{ended}");
     assert!(visitor.page("/agencies/acme/replays").await.contains("2 of 2"));
     let hooks = receiver.received_at("/hook");

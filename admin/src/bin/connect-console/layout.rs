@@ -45,7 +45,7 @@ const AUDIT: &str = "M8 2a6 6 0 1 0 0 12a6 6 0 0 0 0-12M8 5v3l2 2";
 const LISTS: [(&str, &str); 2] = [("/leads", "/pipeline"), ("/signature", "/refusals")];
 
 /// What a page says of the change that led to it, by the query `done`. A text of the query itself is never shown.
-const NOTICES: [(&str, &str); 19] = [
+const NOTICES: [(&str, &str); 18] = [
     ("scopes", "The scopes were changed. Running programs follow within a second."),
     ("overlap-ended", "The old secret is no longer valid."),
     ("revoked", "The key was revoked. Running programs refuse it within a second."),
@@ -55,7 +55,6 @@ const NOTICES: [(&str, &str); 19] = [
     ("replayed", "The delivery is being sent again."),
     ("replay-created", "The deliveries are being sent again."),
     ("replay-stopped", "The replay was stopped. What was replayed already is sent."),
-    ("sent-now", "The next attempt is being made."),
     ("url", "The URL was changed. Deliveries that wait go to the new one."),
     ("events", "The event types were changed. They hold for events from now on."),
     ("saved", "The settings were saved."),

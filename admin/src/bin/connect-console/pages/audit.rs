@@ -52,8 +52,8 @@ fn filter_form(filter: &Filter<AuditFilter>, path: &str) -> Markup {
         form.filter method="get" action=(path) {
             div { label for="action" { "Action begins with" } input id="action" name="action" type="search" value=(filter.typed("action")) placeholder="key."; }
             div { label for="who" { "Who" } input id="who" name="who" type="search" value=(filter.typed("who")); }
-            div { label for="from" { "From (UTC)" } input id="from" name="from" type="datetime-local" value=(filter.typed("from")); }
-            div { label for="to" { "To (UTC)" } input id="to" name="to" type="datetime-local" value=(filter.typed("to")); }
+            div.period { div { label for="from" { "From (UTC)" } input id="from" name="from" type="datetime-local" value=(filter.typed("from")); }
+                div { label for="to" { "To (UTC)" } input id="to" name="to" type="datetime-local" value=(filter.typed("to")); } }
             button.plain { "Filter" }
         }
     }

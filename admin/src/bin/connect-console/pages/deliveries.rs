@@ -10,7 +10,7 @@ use crate::pages::form::once;
 use admin::audit::Actor;
 use admin::console::Role;
 use admin::deliveries::{self, Attempt, Delivery, DeliveryPage, DeliveryQuery};
-use admin::subscriptions::{self, Subscription};
+use admin::subscriptions::{self, Subscription, SubscriptionState};
 use chrono::TimeDelta;
 use common::clock;
 use common::event::OutboundType;
@@ -26,7 +26,7 @@ pub(super) const fn meaning(state: DeliveryState) -> &'static str {
     match state {
         DeliveryState::Pending => "Waiting or retrying",
         DeliveryState::Delivered => "Delivered",
-        DeliveryState::DeadLettered => "Failed for good: all attempts",
+        DeliveryState::DeadLettered => "Failed for good",
         DeliveryState::Dropped => "Dropped: subscription removed, or a failed test",
     }
 }
@@ -36,7 +36,7 @@ fn state(delivery: &Delivery) -> Markup {
         DeliveryState::Pending if delivery.attempts.is_empty() => pill("soft", "Waiting"),
         DeliveryState::Pending => pill("warn", "Retrying"),
         DeliveryState::Delivered => pill("good", "Delivered"),
-        DeliveryState::DeadLettered => pill("bad", "Failed"),
+        DeliveryState::DeadLettered => pill("bad", "Failed for good"),
         DeliveryState::Dropped => pill("soft", "Dropped"),
     }
 }
@@ -88,10 +88,10 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
             @if can_replay {
                 p { a.button.plain href=(filter.path(&view.tenant_path("/deliveries/replay"), None)) { "Replay everything that matches" } }
             } @else {
-                p.soft { "To replay several deliveries, choose the state Failed or Delivered." }
+                p.soft { "To replay several deliveries, choose the state Failed for good or Delivered." }
             }
         }
-        div data-refresh="5" { (table(&view, &listed)) }
+        div data-refresh="5" { (table(&view, &listed, true)) }
         @if let Some(next) = listed.next {
             p { a.button.plain href=(filter.path(&base, Some(next))) { "Older" } }
         }
@@ -125,25 +125,27 @@ fn form(base: &str, filter: &Filter<DeliveryQuery>, receivers: &[Subscription]) 
             (choice("state", "State", &states))
             (choice("type", "Event type", &types))
             (choice("subscription", "Receiver", &receivers))
-            div { label for="from" { "Event from (UTC)" } input id="from" name="from" type="datetime-local" value=(filter.typed("from")); }
-            div { label for="to" { "to (UTC)" } input id="to" name="to" type="datetime-local" value=(filter.typed("to")); }
+            div.period { div { label for="from" { "Event from (UTC)" } input id="from" name="from" type="datetime-local" value=(filter.typed("from")); }
+                div { label for="to" { "to (UTC)" } input id="to" name="to" type="datetime-local" value=(filter.typed("to")); } }
             button { "Show" }
-            a href=(base) { "All" }
+            a href=(base) { "Clear the filter" }
         }
     }
 }
 
-/// Deliveries, a line each.
-pub(super) fn table(view: &View<'_>, listed: &DeliveryPage) -> Markup {
+/// Deliveries, a line each. The page of a subscription leaves its receiver out.
+pub(super) fn table(view: &View<'_>, listed: &DeliveryPage, with_receiver: bool) -> Markup {
     if listed.items.is_empty() {
         return html! {
             @if listed.next.is_some() { p { "None among the deliveries that were read. Continue with older ones." } }
             @else { p { "There are no such deliveries. A delivery is one event for one webhook subscription." } }
         };
     }
+    let mut headings = vec!["Event", "State", "Receiver", "Created", "#Attempts", "Last response", "Next attempt"];
+    headings.retain(|heading| with_receiver || *heading != "Receiver");
     html! {
         div.lines {
-            (data_table(&["Event", "State", "Receiver", "Created", "#Attempts", "Last response", "Next attempt"], &html! {
+            (data_table(&headings, &html! {
                 @for delivery in &listed.items {
                     tr {
                         th scope="row" {
@@ -152,7 +154,7 @@ pub(super) fn table(view: &View<'_>, listed: &DeliveryPage) -> Markup {
                             }
                         }
                         td { (state(delivery)) }
-                        td.long title=(delivery.url) { (delivery.url.split_once("://").map_or(delivery.url.as_str(), |(_, rest)| rest)) }
+                        @if with_receiver { td.wide title=(delivery.url) { (delivery.url.split_once("://").map_or(delivery.url.as_str(), |(_, rest)| rest)) } }
                         td { (time(delivery.created_at)) }
                         td.number { (delivery.attempts.len()) }
                         td.long { (delivery.attempts.last().map_or_else(|| "-".to_owned(), Attempt::outcome)) }
@@ -178,10 +180,14 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
     } else {
         None
     };
+    let id = delivery.subscription_id.to_string();
+    let found = subscriptions::find_in(view.client(), &view.tenant()?.slug, &id).await;
+    let is_paused = delivery.next_attempt_at.is_some() && found.is_ok_and(|one| one.state == SubscriptionState::Paused);
     let content = html! {
+        @if view.request.query.get("sent-after") == delivery.attempts.len().to_string() { p.notice role="status" { "The next attempt is being made." } }
         div data-refresh=[(delivery.state == DeliveryState::Pending).then_some("5")] {
-            (facts(&view, &delivery))
-            @if view.may(Role::Admin) { (action(&view, &delivery)) }
+            (facts(&view, &delivery, is_paused))
+            @if view.may(Role::Admin) && !is_paused { (action(&view, &delivery)) }
             h2 { "Attempts" }
             (attempts(&delivery))
         }
@@ -222,7 +228,7 @@ fn action(view: &View<'_>, delivery: &Delivery) -> Markup {
     }
 }
 
-fn facts(view: &View<'_>, delivery: &Delivery) -> Markup {
+fn facts(view: &View<'_>, delivery: &Delivery, is_paused: bool) -> Markup {
     let subscription = view.tenant_path(&format!("/webhooks/{}", delivery.subscription_id));
     let event = view.tenant_path(&format!("/find?id={}", delivery.event_id));
     html! {
@@ -233,7 +239,7 @@ fn facts(view: &View<'_>, delivery: &Delivery) -> Markup {
             dt { "Event" } dd { code data-copy { (delivery.event_id) } " " a href=(event) { "Where is it?" } }
             dt { "Origin" } dd { (delivery.origin.as_deref().unwrap_or("-")) }
             dt { "Created" } dd { (time(delivery.created_at)) }
-            dt { "Next attempt" } dd { (time_or(delivery.next_attempt_at.as_deref(), "none")) }
+            dt { "Next attempt" } dd { @if is_paused { a href=(subscription) { "when the subscription is resumed" } } @else { (time_or(delivery.next_attempt_at.as_deref(), "none")) } }
         }
     }
 }
@@ -249,9 +255,9 @@ fn attempts(delivery: &Delivery) -> Markup {
             @for (number, attempt) in (1..).zip(&delivery.attempts) {
                 tr {
                     td { (number) }
-                    td { (pill(if attempt.is_success() { "good" } else { "bad" }, &attempt.outcome())) }
-                    td { (time(attempt.at)) }
-                    td { code { (attempt.at.timestamp()) } }
+                    td.tight { (pill(if attempt.is_success() { "good" } else { "bad" }, &attempt.outcome())) }
+                    td.tight { (time(attempt.at)) }
+                    td.tight { code { (attempt.at.timestamp()) } }
                     td.number { (attempt.duration_ms) " ms" }
                     td {
                         @let parts = [&attempt.response_headers, &attempt.response].map(|part| part.as_deref().unwrap_or_default());
@@ -299,7 +305,7 @@ Traceparent: <not stored>"
 pub(crate) async fn send_now(mut change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let delivery = find(change.client(), &context).await?;
-    let page = context.tenant_path(&format!("/deliveries/{}?done=sent-now", delivery.id));
+    let page = context.tenant_path(&format!("/deliveries/{}?sent-after={}", delivery.id, delivery.attempts.len()));
     let send = async |client: &mut Client, actor: &Actor| deliveries::send_now(client, actor, &delivery).await;
     change.run(page, send).await
 }

@@ -90,7 +90,7 @@ fn table(view: &View<'_>, caption: &str, keys: &[Key]) -> Markup {
             @for key in keys.iter().rev() {
                 tr {
                     th scope="row" { a href=(view.tenant_path(&format!("/keys/{}", key.prefix))) { bdi { (key.name) } } }
-                    td { code { (key.prefix) } }
+                    td.tight { code { (key.prefix) } }
                     td { (key.scopes.join(", ")) }
                     td { (key.origin.as_deref().unwrap_or("-")) }
                     td { (number(key.requests_last_day.accepted)) }

@@ -47,7 +47,7 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
                     tr {
                         th scope="row" { a href=(view.tenant_path(&format!("/replays/{}", job.id))) { (time(job.created_at)) } }
                         td { (state(job.state)) }
-                        td { (job.states.join(" and ")) @if let Some(event_type) = &job.event_type { ", " (event_type) } }
+                        td { (job.states.join(" and ").replace("dead", "failed for good")) @if let Some(event_type) = &job.event_type { ", " (event_type) } }
                         td.number { (progress(job)) }
                     }
                 }
@@ -71,7 +71,7 @@ const RATE: &str = "50";
 fn check(filter: Filter<DeliveryQuery>) -> Result<Filter<DeliveryQuery>, Failure> {
     let has_state = matches!(filter.selected.state, Some(DeliveryState::DeadLettered | DeliveryState::Delivered));
     if !filter.faults().is_empty() || !has_state {
-        return Err(Failure::BadRequest("choose the state dead or delivered, and correct the filter"));
+        return Err(Failure::BadRequest("choose the state Failed for good or Delivered, and correct the filter"));
     }
     Ok(filter)
 }
@@ -179,7 +179,7 @@ fn facts(view: &View<'_>, job: &ReplayJob) -> Markup {
             dt { "State" } dd { (state(job.state)) }
             dt { "Sent again" } dd { (progress(job)) }
             dt { "Rate" } dd { (job.per_second) " a second at most" }
-            dt { "Deliveries" } dd { (job.states.join(" and ")) }
+            dt { "Deliveries" } dd { (job.states.join(" and ").replace("dead", "failed for good")) }
             @if let Some(event_type) = &job.event_type { dt { "Event type" } dd { (event_type) } }
             @if let Some(id) = job.subscription_id {
                 dt { "Subscription" } dd { a href=(view.tenant_path(&format!("/webhooks/{id}"))) { code { (id) } } }

@@ -77,7 +77,7 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
                         td { (state(subscription)) }
                         td { (event_names(subscription)) }
                         (health_cells(health.get(&subscription.id)))
-                        td { @if let Some(key) = &subscription.key { code { (key) } } @else { "-" } }
+                        td.tight { @if let Some(key) = &subscription.key { code { (key) } } @else { "-" } }
                         td { (time(subscription.created_at)) }
                     }
                 }
@@ -138,7 +138,7 @@ async fn with_faults(view: View<'_>, faults: &Faults) -> Result<Response, Failur
             div.strip { (attempts(&day)) }
             p.hint { "Attempts of the last 24 hours, at its newest " (HEALTH_DELIVERIES) " deliveries." }
             h2 { "Last deliveries" }
-            (table(&view, &newest))
+            (table(&view, &newest, false))
         }
         p { a href=(own_deliveries) { "All its deliveries" } }
         @if view.may(Role::Admin) { (changes(&view, &subscription, faults)) }

@@ -216,8 +216,8 @@ pub(crate) async fn test_result(view: View<'_>) -> Result<Response, Failure> {
     let subscription = subscriptions::find_in(view.client(), &tenant.slug, view.id()?).await?;
     let event = Uuid::try_parse(view.request.query.get("event")).map_err(|_| Failure::NotFound)?;
     let id = delivery_id(event, subscription.id).to_string();
-    let delivery = match deliveries::find(view.client(), &id, false).await {
-        Ok(delivery) => Some(delivery).filter(|delivery| delivery.tenant == tenant.id),
+    let delivery = match deliveries::find(view.client(), &id, view.sees_contacts()).await {
+        Ok(delivery) => Some(view.shown(delivery)).filter(|delivery| delivery.tenant == tenant.id),
         // Its row is written when its first attempt has ended.
         Err(AdminError::DeliveryNotFound(_)) => None,
         Err(error) => return Err(error.into()),
@@ -228,7 +228,7 @@ pub(crate) async fn test_result(view: View<'_>) -> Result<Response, Failure> {
     let (Some(delivery), Some(attempt)) = (&delivery, attempt) else {
         let content = html! {
             p role="status" { "The test event is on its way to " code { (subscription.url) } "." }
-            p.hint { "If this page does not change within half a minute, check that a dispatcher is running and that the subscription is not paused. The event is not lost." }
+            p.hint { "If this page does not change within half a minute, and the subscription is not paused, tell your operator. The event is not lost." }
             (back)
         };
         return Ok(layout::page_refreshing(&view, "Test event", REFRESH, &content));
@@ -248,6 +248,7 @@ fn outcome(view: &View<'_>, delivery: &Delivery, attempt: &Attempt) -> Markup {
         dl {
             dt { "Result" } dd { (attempt.outcome()) }
             dt { "Duration" } dd { (attempt.duration_ms) " ms" }
+            @if let Some(response) = attempt.response.as_ref().filter(|text| !attempt.is_success() && !text.is_empty()) { dt { "Response" } dd { pre.wrapped { code { (response) } } } }
             dt { "Delivery" } dd { a href=(view.tenant_path(&format!("/deliveries/{}", delivery.id))) { code { (delivery.id) } } }
         }
     }
