@@ -20,6 +20,7 @@ async fn the_owner_of_the_key_sees_why_and_nobody_else() {
         for path in [PAGE, &of_key] {
             let list = visitor.page(path).await;
             assert!(list.contains("stale") && list.contains(&one), "{list}");
+            assert!(list.contains(&format!("</bdi> (<code class=\"tight\">{}</code>)", world.key.prefix)), "{list}");
         }
         let page = visitor.page(&one).await;
         assert!(page.contains("behind the clock of Connect") && page.contains("Synchronize the clock"), "{page}");

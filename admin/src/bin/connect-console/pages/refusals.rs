@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::fields::with_query;
 use crate::format::{data_table, time};
 use crate::layout;
-use admin::keys;
+use admin::keys::{self, Key, KeyFilter};
 use admin::refusals::{self, RefusalFilter, RefusedRequest, advice};
 use maud::{Markup, html};
 use uuid::Uuid;
@@ -26,6 +26,7 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
     let before = Uuid::try_parse(query.get("before")).ok();
     let filter = RefusalFilter { tenant: tenant.slug.clone(), key: prefix.map(str::to_owned), before };
     let listed = refusals::list(view.client(), &filter, PAGE).await?;
+    let keys = view.shown(keys::list(view.client(), &tenant.slug, KeyFilter::default(), u32::MAX).await?).items;
     let base = view.tenant_path("/refusals");
     let path = |before: &str| with_query(&base, &[("key", prefix.unwrap_or_default()), ("before", before)]);
     let next = listed.items.first().filter(|_| listed.is_cut).map(|refused| refused.request_id.to_string());
@@ -38,17 +39,17 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
             p { "There is no refused request. One appears about a second after it was refused." }
             p { "A request whose key does not exist is not shown: compare X-Connect-Key with the list of keys." }
         } @else {
-            (table(&view, &listed.items))
+            (table(&view, &listed.items, &keys))
         }
         @if let Some(next) = next { p { a.button.plain href=(path(&next)) { "Older" } } }
         @if before.is_some() { p { a href=(path("")) { "To the newest" } } }
-        p.soft { "At most 20 a minute, and 20 with malformed headers, are recorded for each key, and the newest 200 are kept." }
+        p.soft { "Of each key at most 20 a minute are recorded, 10 of them with the same reason, and as many again with malformed headers; the newest 200 are kept." }
         p { a href=(view.tenant_path("/signature")) { "Check a signature" } }
     };
     Ok(layout::page(&view, "Refused requests", &content))
 }
 
-fn table(view: &View<'_>, listed: &[RefusedRequest]) -> Markup {
+fn table(view: &View<'_>, listed: &[RefusedRequest], keys: &[Key]) -> Markup {
     data_table(
         &["Reason", "Detail", "Request", "Status", "Key", "When"],
         &html! {
@@ -57,9 +58,9 @@ fn table(view: &View<'_>, listed: &[RefusedRequest]) -> Markup {
                     th scope="row" { a href=(view.tenant_path(&format!("/refusals/{}", refused.request_id))) { (refused.reason) } }
                     td.breaks { (refused.detail.as_deref().unwrap_or("-")) }
                     // Below the address that all routes have.
-                    td { code { (refused.method) " " (refused.route.strip_prefix("/api/v1/crm/connect").unwrap_or(&refused.route)) } }
+                    td.tight { code { (refused.method) " " (refused.route.strip_prefix("/api/v1/crm/connect").unwrap_or(&refused.route)) } }
                     td { (refused.status) }
-                    td.tight { code { (refused.key_prefix) } }
+                    td { @for key in keys.iter().filter(|key| key.prefix == refused.key_prefix) { bdi { (key.name) } } " (" code.tight { (refused.key_prefix) } ")" }
                     td.tight { (time(refused.at)) }
                 }
             }
