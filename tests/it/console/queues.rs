@@ -68,6 +68,7 @@ async fn an_unavailable_server_is_a_page_that_says_so() {
     assert_eq!(response.status, 503, "{}", body(&response));
     assert!(body(&response).contains("Temporarily unavailable") && response.header("retry-after") == "5");
     let told = ["RabbitMQ cannot be used: ", "href=\"/runbook#connectbrokerdisconnected\""];
+    assert!(told.iter().all(|part| body(&response).contains(part)), "{}", body(&response));
     operator.until_shown("/", &told).await;
     proxies.postgres.reset_connections();
     let status = async || operator.get("/agencies/acme").await.status;

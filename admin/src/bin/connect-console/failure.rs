@@ -140,9 +140,9 @@ impl Failure {
                 let line = Attention::database_unreachable();
                 ("Temporarily unavailable", format!("{} {}.", line.text, line.next_with_section()))
             }
-            Self::Operation(_) => (
+            Self::Operation(error) => (
                 "Temporarily unavailable",
-                "The message broker does not respond. Try again in a moment.".to_owned(),
+                format!("RabbitMQ cannot be used: {error}. Try again in a moment."),
             ),
             Self::Provider(ProviderError::Refused(_)) => (
                 "You are not signed in",
@@ -219,6 +219,7 @@ impl Failure {
         let (status, heading, text) = self.explanation();
         let content = html! {
             p { (text) }
+            @if let Self::Operation(AdminError::Broker(_)) = &self { p { (crate::pages::runbook::link("ConnectBrokerDisconnected")) } }
             p { a href="/" { "To the start page" } " · " a href="/sign-in" { "Sign in" } }
             p.soft { "Request id: " code { (id) } }
         };

@@ -30,7 +30,7 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
 }
 
 /// A link to the section with this heading.
-pub(super) fn link(heading: &str) -> Markup {
+pub(crate) fn link(heading: &str) -> Markup {
     html! { a href={ "/runbook#" (anchor(heading)) } { "Runbook: " (heading) } }
 }
 
