@@ -79,7 +79,7 @@ pub(crate) async fn page(app: &App, request: &Request, _id: Option<&str>) -> Res
             "connectctl console login --tenant acme --role admin --name 'Ada Byron'\n"
             "connectctl console login --tenant acme --role viewer"
         } }
-        p { "Administrators of an agency create links for partners on the page " strong { "Agency" } "." }
+        p { "Administrators of an agency create links for partners on the page " strong { "Partners" } "." }
     };
     Ok(respond(StatusCode::OK, layout::bare("Sign in", &content)))
 }
