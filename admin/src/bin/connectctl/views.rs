@@ -161,7 +161,7 @@ pub(crate) async fn refusals(args: RefusalsArgs, context: &Context) -> anyhow::R
     let filter = RefusalFilter { tenant: tenant.slug, key, before: None };
     let refused = refusals::list(&context.database, &filter, limit).await?;
     if refused.items.is_empty() {
-        context.output.note("There is no refused request. One appears about a second after it was refused.");
+        context.output.note("There is no refused request. One appears about two seconds after it was refused.");
     }
     context.output.print_newest(&refused, limit)
 }

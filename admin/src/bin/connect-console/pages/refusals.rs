@@ -36,7 +36,7 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
             p { "Only requests with the key " a href=(view.tenant_path(&format!("/keys/{}", key.prefix))) { bdi { (key.name) } } ". " a href=(base) { "Of all keys" } }
         }
         @if listed.items.is_empty() {
-            p { "There is no refused request. One appears about a second after it was refused." }
+            p { "There is no refused request. One appears about two seconds after it was refused." }
             p { "A request whose key does not exist is not shown: compare X-Connect-Key with the list of keys." }
         } @else {
             (table(&view, &listed.items, &keys))
