@@ -1,11 +1,14 @@
 //! Spans at a collector (OTLP over HTTP), a minimal one of the tests. Internal errors are exported as failed, errors of
 //! the caller are not.
 
-use super::{SENT, TRACE, enquiry_submitted, lines, request, request_id, verbose};
+use super::{SENT, TRACE, enquiry_submitted, request, request_id, verbose};
 use crate::records::{break_inserts, post_request, records_target, restore_inserts};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use tests::{Authority, HttpResponse, MAX_WAIT, QueuedMessage, Receiver, World, WorldBuilder, event, eventually, text};
+use tests::{
+    Authority, HttpResponse, MAX_WAIT, QueuedMessage, Receiver, World, WorldBuilder, event, eventually, text,
+    until_equal,
+};
 use uuid::Uuid;
 
 #[tokio::test]
@@ -254,7 +257,12 @@ async fn an_action_interrupted_by_shutdown_exports_a_failed_span() {
     world.workers[0].until_ready().await;
     world.proxies().postgres.reset_connections();
     let action = act(&world, &json!(Uuid::now_v7())).await;
-    lines(&world.workers[0], "Postgres is unavailable; retrying the advisor action").await;
+    // The lane that looks for stored actions logs that Postgres is unavailable, too.
+    until_equal("the action is under way", true, async || {
+        let metrics = world.workers[0].metrics().await;
+        metrics.sum("connect_oldest_unacknowledged_seconds", &[("queue", "crm")]) > 0.0
+    })
+    .await;
     assert!(world.workers[0].terminate().await.success());
     let span = span_of(&collector, "action", &action).await;
     assert!(span.is_failed(), "{span:?}");
