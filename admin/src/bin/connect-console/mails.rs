@@ -3,6 +3,7 @@
 //! One task looks at some agencies with an address in each round, in turn. It has its own connection to the database, and limits the
 //! time of everything, so that no page waits for it. Copies of the console agree in the database on who sends what.
 
+use crate::contacts::Contacts as _;
 use admin::attention::{
     self, AgencyOverview, AttentionNews, MailRecipient, Scope, claim_news, confirm_news, mail_recipients, postpone_news,
 };
@@ -154,7 +155,8 @@ impl Mails {
 
     async fn tell(&self, client: &Client, agency: &MailRecipient) -> Result<(), String> {
         let asked = async {
-            let overview = AgencyOverview::load(client, agency.tenant, &agency.slug).await?;
+            let mut overview = AgencyOverview::load(client, agency.tenant, &agency.slug).await?;
+            overview.keys.mask();
             let found = attention::find(client, Scope::Agency(&overview)).await?;
             claim_news(client, agency.tenant, &found).await
         };

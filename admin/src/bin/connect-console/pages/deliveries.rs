@@ -36,7 +36,7 @@ fn state(delivery: &Delivery) -> Markup {
         DeliveryState::Pending if delivery.attempts.is_empty() => pill("soft", "Waiting"),
         DeliveryState::Pending => pill("warn", "Retrying"),
         DeliveryState::Delivered => pill("good", "Delivered"),
-        DeliveryState::DeadLettered => pill("bad", "Failed for good"),
+        DeliveryState::DeadLettered => pill("bad", "Failed"),
         DeliveryState::Dropped => pill("soft", "Dropped"),
     }
 }

@@ -26,7 +26,8 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
     let before = Uuid::try_parse(query.get("before")).ok();
     let filter = RefusalFilter { tenant: tenant.slug.clone(), key: prefix.map(str::to_owned), before };
     let listed = refusals::list(view.client(), &filter, PAGE).await?;
-    let keys = view.shown(keys::list(view.client(), &tenant.slug, KeyFilter::default(), u32::MAX).await?).items;
+    let most = if listed.items.is_empty() { 0 } else { u32::MAX };
+    let keys = view.shown(keys::list(view.client(), &tenant.slug, KeyFilter::default(), most).await?).items;
     let base = view.tenant_path("/refusals");
     let path = |before: &str| with_query(&base, &[("key", prefix.unwrap_or_default()), ("before", before)]);
     let next = listed.items.first().filter(|_| listed.is_cut).map(|refused| refused.request_id.to_string());
@@ -60,7 +61,13 @@ fn table(view: &View<'_>, listed: &[RefusedRequest], keys: &[Key]) -> Markup {
                     // Below the address that all routes have.
                     td.tight { code { (refused.method) " " (refused.route.strip_prefix("/api/v1/crm/connect").unwrap_or(&refused.route)) } }
                     td { (refused.status) }
-                    td { @for key in keys.iter().filter(|key| key.prefix == refused.key_prefix) { bdi { (key.name) } } " (" code.tight { (refused.key_prefix) } ")" }
+                    td {
+                        @if let Some(key) = keys.iter().find(|key| key.prefix == refused.key_prefix) {
+                            bdi { (key.name) } " (" code.tight { (refused.key_prefix) } ")"
+                        } @else {
+                            code.tight { (refused.key_prefix) }
+                        }
+                    }
                     td.tight { (time(refused.at)) }
                 }
             }
