@@ -140,10 +140,11 @@ impl Failure {
                 let line = Attention::database_unreachable();
                 ("Temporarily unavailable", format!("{} {}.", line.text, line.next_with_section()))
             }
-            Self::Operation(error) => (
+            Self::Operation(error @ (AdminError::Broker(_) | AdminError::BrokerUnavailable)) => (
                 "Temporarily unavailable",
                 format!("RabbitMQ cannot be used: {error}. Try again in a moment."),
             ),
+            Self::Operation(error) => ("Temporarily unavailable", format!("{error}.")),
             Self::Provider(ProviderError::Refused(_)) => (
                 "You are not signed in",
                 "The answer of the identity provider is not valid for this sign-in. Begin again. If that does not help, give the id below to the operator of Connect.".to_owned(),
