@@ -118,7 +118,8 @@ impl EventTypes {
         let mut types = Vec::new();
         for name in given.iter().map(|name| name.trim()) {
             let Some(known) = OutboundType::parse(name) else {
-                return Err(AdminError::InvalidInput(format!("unknown event type {name:?}")));
+                let known = OutboundType::ALL.iter().map(|known| known.as_str()).collect::<Vec<_>>().join(", ");
+                return Err(AdminError::InvalidInput(format!("unknown event type {name:?}; the types are {known}")));
             };
             if !types.contains(&known) {
                 types.push(known);
@@ -337,7 +338,8 @@ mod tests {
         let given = |text: &str| KeyScopes::parse(&list(text));
         let expected = ["events:ingest", "leads:read"];
         assert_eq!(given("events:ingest, leads:read,events:ingest").unwrap().names(), expected);
-        assert_eq!(given("events:ingest,root").unwrap_err().to_string(), "unknown scope \"root\"");
+        let unknown = given("events:ingest,root").unwrap_err().to_string();
+        assert!(unknown.starts_with("unknown scope \"root\"; the scopes are events:ingest, "), "{unknown}");
         assert!(given("").is_err() && given(",").is_err());
     }
 

@@ -35,7 +35,10 @@ impl Scopes {
         let mut scopes = Vec::new();
         for name in names {
             let name = name.as_ref();
-            let scope = Scope::parse(name).ok_or_else(|| format!("unknown scope {name:?}"))?;
+            let scope = Scope::parse(name).ok_or_else(|| {
+                let known: Vec<&str> = Scope::ALL.iter().map(|scope| scope.as_str()).collect();
+                format!("unknown scope {name:?}; the scopes are {}", known.join(", "))
+            })?;
             if !scopes.contains(&scope) {
                 scopes.push(scope);
             }

@@ -241,9 +241,9 @@ fn print_fitting<T: Show>(items: &[T]) -> anyhow::Result<()> {
     print(&fitting(items, width))
 }
 
-/// A table, or paragraphs if it has more than `width` columns, or a sentence if there are no items.
+/// A table, or paragraphs if it has more than `width` columns, or on a terminal a sentence if there are no items.
 fn fitting<T: Show>(items: &[T], width: Option<usize>) -> String {
-    if items.is_empty() {
+    if items.is_empty() && width.is_some() {
         return "There is nothing to list.".to_owned();
     }
     let table = table(items);
@@ -296,7 +296,7 @@ mod tests {
     fn a_table_that_is_wider_than_the_terminal_becomes_paragraphs() {
         let items = [Pair("x", Some("y")), Pair("z", None)];
         let table = fitting(&items, None);
-        assert_eq!(fitting::<Pair>(&[], None), "There is nothing to list.");
+        assert_eq!(fitting::<Pair>(&[], Some(100)), "There is nothing to list.");
         let width = table.lines().next().unwrap().len();
         assert_eq!(fitting(&items, Some(width)), table);
         let [first, second] = <Pair as Show>::COLUMNS else { panic!("two columns") };
