@@ -51,7 +51,7 @@ impl Section for Settings {
         "CONNECT_INGEST_ADDR" => "127.0.0.1:8080", "address the API listens on; with port 0 the system chooses a free port";
         "CONNECT_REPLY_TIMEOUT" => "10s", "how long a request waits for the worker; then 503 processing_timeout";
         "CONNECT_PUBLISH_TIMEOUT" => "800ms", "how long the broker may take to confirm a batch; then 503 processing_timeout";
-        "CONNECT_STORE_TIMEOUT" => "750ms", "how long a request waits for Postgres (keys, replay protection, reads); then 503 replay_store_unavailable";
+        "CONNECT_STORE_TIMEOUT" => "750ms", "how long a request waits for Postgres (keys, replay protection, reads), at most 50s; then 503 replay_store_unavailable";
         "CONNECT_MAX_BODY" => "4MiB", "largest request body, at most 16MiB; beyond it 413";
         "CONNECT_BODY_TIMEOUT" => "10s", "how long a request body may take to arrive; then 408";
         "CONNECT_BODY_BUDGET" => "256MiB", "bytes allocated for request bodies at once, at least twice CONNECT_MAX_BODY; of these an address may have a quarter and a network half; beyond it 503 overloaded";

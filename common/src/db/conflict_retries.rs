@@ -1,6 +1,7 @@
 //! Retrying a transaction after a conflict with another one.
 
 use super::error::is_conflict;
+use crate::health;
 use std::fmt::Display;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -37,6 +38,7 @@ impl ConflictRetries {
         }
         let (name, wait) = (self.name, FIRST_WAIT * self.run);
         self.run += 1;
+        health::beat();
         tracing::debug!(name, run = self.run, %error, "transaction rolled back after a conflict; running it again");
         Some(wait)
     }

@@ -131,7 +131,9 @@ impl Database {
 
     /// Takes a connection from the pool, waiting at most `PoolSettings::wait`.
     pub async fn client(&self) -> Result<Client, TxError> {
-        self.pool.get().await.map_err(TxError::from)
+        let client = self.pool.get().await.map_err(TxError::from);
+        health::beat();
+        client
     }
 
     /// A connection, new or free; `None` when all of them are in use.
@@ -245,8 +247,9 @@ fn verify_settings(settings: PoolSettings) -> Hook {
             if is_verified.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            let is_first = !HAS_CHECKED_USER.swap(true, Ordering::Relaxed);
+            let is_first = !HAS_CHECKED_USER.load(Ordering::Relaxed);
             let wrong = wrong_settings(client, &settings, is_first).await.map_err(HookError::Backend)?;
+            HAS_CHECKED_USER.store(true, Ordering::Relaxed);
             if let Some(WrongSetting { is_error, text }) = wrong {
                 let see = if text.starts_with("the session") { "; see docs/install.md, PgBouncer" } else { "" };
                 let what = format!("{text}{see}");
