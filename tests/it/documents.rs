@@ -51,3 +51,17 @@ fn every_test_that_security_names_exists() {
         assert!(path.exists() || path.with_extension("rs").exists(), "SECURITY.md: {name}");
     }
 }
+
+#[test]
+fn documents_are_wrapped_and_the_architecture_has_250_lines() {
+    for document in documents() {
+        let mut is_code = false;
+        for line in read(&document).lines() {
+            let start = line.trim_start();
+            is_code ^= start.starts_with("```");
+            let is_free = is_code || start.starts_with('|') || start.starts_with("![");
+            assert!(is_free || line.chars().count() <= 100, "{}: {line}", document.display());
+        }
+    }
+    assert!(read(&Path::new(ROOT).join("ARCHITECTURE.md")).lines().count() <= 250);
+}

@@ -113,6 +113,8 @@ async fn an_unknown_route_is_not_found() {
             world.http().send(&request).await.assert_error(404, "not_found");
         }
     }
+    let root = world.http().send(&HttpRequest::new("GET", "/", "")).await;
+    assert!(root.json()["message"].as_str().is_some_and(|message| message.contains("/docs")), "{root:?}");
     let signed = world.key.events(batch(&[ana()]));
     let queried = HttpRequest { target: format!("{EVENTS}?source=x"), ..signed };
     assert_eq!(world.http().send(&queried).await.status, 200, "a query is not part of the route");
