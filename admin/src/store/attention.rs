@@ -65,8 +65,8 @@ pub struct AttentionNews {
 }
 
 common::statements! {
-    /// Of a receiver also older minutes are of interest: it may be attempted seldom. It has recovered if its newest one has no failure,
-    /// or is over and has as many successes: what fails is retried. What made responses fail is over after three minutes without one.
+    /// Of a receiver also older minutes are of interest: it may be attempted seldom. It has recovered after two minutes without a failure,
+    /// unless its newest one has more failures than successes: what fails is retried. What made responses fail is over after three minutes without one.
     const FAILURES = "-- failure_minutes.since
     SELECT f.cause, coalesce(sum(f.failed) FILTER (WHERE f.minute >= $2), 0)::bigint AS failed,
            coalesce(sum(f.succeeded) FILTER (WHERE f.minute >= $2), 0)::bigint AS succeeded,
@@ -78,8 +78,8 @@ common::statements! {
           FROM failure_minutes WHERE tenant_id = $1 AND (minute >= $2 OR cause LIKE 'receiver:%')) AS f
     GROUP BY f.cause HAVING sum(f.failed) FILTER (WHERE f.minute >= $2 OR f.is_after_success) > 0
        AND (f.cause NOT LIKE 'response:%' OR max(f.minute) >= $2 + interval '7 minutes')
-       AND (f.cause NOT LIKE 'receiver:%' OR bool_or(f.is_newest AND f.failed > 0
-           AND (f.failed > f.succeeded OR f.minute > now() - interval '2 minutes')))
+       AND (f.cause NOT LIKE 'receiver:%' OR bool_or(f.failed > 0
+           AND (f.minute > now() - interval '2 minutes' OR f.is_newest AND f.failed > f.succeeded)))
     ORDER BY failed DESC, f.cause";
 
     const REFUSALS = "-- refused_requests.since
