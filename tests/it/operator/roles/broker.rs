@@ -114,6 +114,7 @@ async fn the_printed_commands_give_each_program_what_it_needs_and_no_more() {
         toolbox.json(&[command, &["--tenant", "acme", "--client", text(&ana["clientId"])]].concat()).await;
     }
     let examined = toolbox.run(&["doctor"]).await;
+    assert!(examined.output.contains("messages wait in"), "it sees the queues: {examined:?}");
     assert!(!examined.output.contains("permission") && !examined.output.contains("ACCESS_REFUSED"), "{examined:?}");
     let listed = toolbox.list(&["queue", "list"]).await;
     assert!(listed.iter().any(|queue| queue["name"] == "events" && queue["depth"] == 0), "{listed:?}");
