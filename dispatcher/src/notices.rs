@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 /// Limits the log lines, by what failed.
 static FAILED: LogLimit<2> = LogLimit::new();
@@ -39,8 +40,9 @@ impl NoticePublisher {
     pub(crate) async fn run(self, shutdown: CancellationToken) {
         let mut publisher = Publisher::new(self.broker.clone(), Queue::Webhooks, "webhooks.dead");
         let queue = dead_queue_name(&self.prefix, Queue::Webhooks);
+        let mut turn = store::FIRST;
         while !shutdown.is_cancelled() {
-            let has_more = health::watch(self.publish(&mut publisher, &queue)).await.unwrap_or_else(|error| {
+            let has_more = health::watch(self.publish(&mut publisher, &queue, &mut turn)).await.unwrap_or_else(|error| {
                 limited!(FAILED[0], warn, %error, "publishing notices of dead-lettered deliveries failed; retrying");
                 false
             });
@@ -50,12 +52,14 @@ impl NoticePublisher {
         }
     }
 
-    /// Publishes the next notices. Returns whether more may wait.
-    async fn publish(&self, publisher: &mut Publisher, queue: &str) -> Result<bool, TxError> {
+    /// Publishes the notices of the tenants whose turn it is. Returns whether more may wait.
+    async fn publish(&self, publisher: &mut Publisher, queue: &str, turn: &mut (i16, Uuid)) -> Result<bool, TxError> {
         let slots: Vec<i16> = self.open.borrow().held.iter().map(|lease| lease.slot).collect();
-        let notices = store::load_notices(&self.database, &slots).await?;
+        let began = *turn;
+        let (notices, next) = store::load_notices(&self.database, &slots, began).await?;
+        *turn = next;
         if notices.is_empty() {
-            return Ok(false);
+            return Ok(began != store::FIRST);
         }
         let bodies: Vec<String> = notices.iter().map(|notice| notice.meta.to_header()).collect();
         let messages = notices.iter().zip(&bodies).map(|(notice, body)| OutgoingMessage {

@@ -10,7 +10,7 @@ use crate::outbox::OutboxTurns;
 use crate::record::Pending;
 use crate::send::DeliverySender;
 use crate::slots::Leases;
-use crate::store::{self, AttemptRecord, Delivery, Due, DueSubscription, FanOutRound, LEFT, Lease, Read};
+use crate::store::{self, AttemptRecord, Delivery, Due, DueSubscription, FIRST, FanOutRound, LEFT, Lease, Read};
 use common::db::{Database, TxError};
 use common::log_limit::LogLimit;
 use common::outage::Outage;
@@ -117,8 +117,6 @@ struct Look {
     /// Whether another look follows the one that is under way, which never begins anew: with many subscriptions it might not end.
     again: bool,
 }
-
-const FIRST: (i16, Uuid) = (-1, Uuid::nil());
 
 /// Delivers webhooks until `shutdown`, and then until the attempts under way are recorded.
 pub(crate) async fn run(of: DispatchDependencies, events: UnboundedReceiver<Event>, shutdown: CancellationToken) {

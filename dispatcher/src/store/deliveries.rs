@@ -1,6 +1,6 @@
 //! Deliveries without attempts: dropped ones, and notices of dead-lettered ones.
 
-use super::{Lease, lease_columns, query};
+use super::{FIRST, Lease, lease_columns, query};
 use common::clock;
 use common::db::{Database, TxError, column};
 use common::message::DeliveryMeta;
@@ -10,8 +10,10 @@ use uuid::Uuid;
 
 /// Deliveries that are dropped together.
 const DROPPED: i64 = 1_000;
-/// Notices of a slot that are read together.
-const NOTICES: i64 = 64;
+/// Tenants whose notices are read together.
+const TENANTS: i64 = 64;
+/// Notices of one of them.
+const NOTICES: i64 = 16;
 
 common::statements! {
     const DROP = concat!("
@@ -31,14 +33,24 @@ common::statements! {
     )
     SELECT count(*) FROM dropped");
 
-    // Those that are locked are left out, so that they are not published before they can be marked.
+    // Some of each tenant: a loose index scan finds those that come after the last one in turn. Rows that are locked are left out,
+    // so that they are not published before they can be marked.
     const NOTICES_DUE = "
     -- deliveries.notices
+    WITH RECURSIVE walk AS (
+        (SELECT slot, tenant_id FROM deliveries
+         WHERE needs_notice AND (slot, tenant_id) > ($2, $3) ORDER BY slot, tenant_id LIMIT 1)
+        UNION ALL
+        SELECT next.* FROM walk CROSS JOIN LATERAL (
+            SELECT slot, tenant_id FROM deliveries
+            WHERE needs_notice AND (slot, tenant_id) > (walk.slot, walk.tenant_id) ORDER BY slot, tenant_id LIMIT 1
+        ) AS next
+    )
     SELECT d.tenant_id, d.delivery_id, d.subscription_id, d.event_id, coalesce(o.event_type, ''), d.attempts, o.traceparent,
-           o.request_id, left(coalesce(d.last_error, 'status ' || d.last_status, 'no response'), 1000), d.number
-    FROM unnest($1::smallint[]) AS held (slot)
+           o.request_id, left(coalesce(d.last_error, 'status ' || d.last_status, 'no response'), 1000), d.number, d.slot
+    FROM (SELECT * FROM walk WHERE slot = ANY($1::smallint[]) LIMIT $4::bigint) AS turn
     CROSS JOIN LATERAL (
-        SELECT * FROM deliveries d WHERE d.slot = held.slot AND d.needs_notice LIMIT $2::bigint
+        SELECT * FROM deliveries d WHERE d.slot = turn.slot AND d.tenant_id = turn.tenant_id AND d.needs_notice LIMIT $5::bigint
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS d
     LEFT JOIN LATERAL (
@@ -64,6 +76,7 @@ common::statements! {
 pub(crate) struct Notice {
     /// Its number in the log of its subscription.
     pub number: i64,
+    pub slot: i16,
     pub meta: DeliveryMeta,
 }
 
@@ -76,8 +89,11 @@ pub(crate) async fn drop_pending(
     Ok(rows.first().map(|row| row.try_get::<_, i64>(0)).transpose()? == Some(DROPPED))
 }
 
-/// Loads notices of slots that are to be published.
-pub(crate) async fn load_notices(database: &Database, slots: &[i16]) -> Result<Vec<Notice>, TxError> {
+/// Loads notices of slots that are to be published: some of each of the tenants that follow a slot and tenant, in this order. Returns
+/// after whom the next turn begins.
+pub(crate) async fn load_notices(
+    database: &Database, slots: &[i16], (slot, tenant): (i16, Uuid),
+) -> Result<(Vec<Notice>, (i16, Uuid)), TxError> {
     let notice = |row: &Row| {
         let meta = DeliveryMeta {
             tenant_id: TenantId(row.try_get(0)?),
@@ -91,9 +107,12 @@ pub(crate) async fn load_notices(database: &Database, slots: &[i16]) -> Result<V
             request_id: row.try_get(7)?,
             reason: row.try_get(8)?,
         };
-        Ok(Notice { number: row.try_get(9)?, meta })
+        Ok(Notice { number: row.try_get(9)?, slot: row.try_get(10)?, meta })
     };
-    query(database, NOTICES_DUE, &[&slots, &NOTICES]).await?.iter().map(notice).collect()
+    let rows = query(database, NOTICES_DUE, &[&slots, &slot, &tenant, &TENANTS, &NOTICES]).await?;
+    let notices: Vec<Notice> = rows.iter().map(notice).collect::<Result<_, TxError>>()?;
+    let last = notices.last().map(|last| (last.slot, last.meta.tenant_id.0));
+    Ok((notices, last.unwrap_or(FIRST)))
 }
 
 /// Marks notices as published.

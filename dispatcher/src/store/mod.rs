@@ -41,6 +41,9 @@ pub const STATEMENTS: &[&[Sql]] = &[
 /// Longest wait for a statement. Afterwards its connection counts as hung and is not used again.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Before the first slot, and the first subscription or tenant in it.
+pub(crate) const FIRST: (i16, Uuid) = (-1, Uuid::nil());
+
 /// The right to write for a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lease {

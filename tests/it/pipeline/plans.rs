@@ -124,7 +124,7 @@ async fn a_round_of_sending_reads_a_bounded_number_of_rows_whatever_is_due() {
         ("-- deliveries.drop_pending", format!("{lease}, '{id}', 500")),
         ("-- deliveries.next", format!("'{{{id}}}', '{{{slot}}}', '{{64}}', '{{\"{{[1,9]}}\"}}'")),
         ("-- deliveries.look", format!("-1::smallint, '{}', 1000", uuid::Uuid::nil())),
-        ("-- deliveries.notices", format!("'{{{slot}}}', 64")),
+        ("-- deliveries.notices", format!("'{{{slot}}}', -1::smallint, '{}', 64, 16", uuid::Uuid::nil())),
         ("-- deliveries.due_backlog", format!("-1::smallint, '{}', 100", uuid::Uuid::nil())),
         ("-- deliveries.feed", format!("'{{{id}}}', '{{{key}}}', '{{NULL}}', '{{500}}', '{{64}}'")),
     ];

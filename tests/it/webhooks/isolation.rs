@@ -11,7 +11,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use std::collections::HashSet;
 use std::fs;
-use tests::{Behavior, HttpResponse, MASTER_KEY, MAX_WAIT, Program, World, eventually};
+use tests::{Behavior, HttpResponse, MASTER_KEY, MAX_WAIT, Program, QueuedMessage, World, eventually, text};
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
 use tokio_postgres::Client;
@@ -310,4 +310,22 @@ async fn locked_deliveries_of_one_agency_delay_no_delivery_of_another_one() {
         if usize::try_from(recorded) == Ok(sent()) { Ok(()) } else { Err(recorded.to_string()) }
     })
     .await;
+}
+
+#[tokio::test]
+async fn notices_of_one_agencys_dead_letters_delay_no_notice_of_another_one() {
+    let mut outbound = OutboundWorld::without_dispatcher(World::with()).await;
+    // As many agencies of one slot as have a turn together, with more than one turn takes of each; and another one after them.
+    let dead = "INSERT INTO deliveries
+            (tenant_id, delivery_id, event_id, subscription_id, state, created_at, attempts, number, needs_notice)
+        SELECT format('00000000-0000-4000-8000-0000000%s00', lpad(agency::text, 3, '0'))::uuid, gen_random_uuid(),
+               gen_random_uuid(), gen_random_uuid(), 'dead', now(), 6, number, true
+        FROM generate_series(1, 65) AS agency, generate_series(1, 33) AS number WHERE agency < 65 OR number = 1";
+    outbound.world.database.execute(dead).await;
+    outbound.world.add_dispatcher().await;
+    outbound.world.database.until_count("SELECT count(*) FROM deliveries WHERE needs_notice", 0).await;
+    let notices = outbound.world.queues.take_all("webhooks.dead").await;
+    let of_last = |notice: &QueuedMessage| text(&notice.meta_field("tenantId")).ends_with("06500");
+    assert_eq!(notices.len(), 64 * 33 + 1, "each once");
+    assert_eq!(notices.iter().position(of_last), Some(64 * 16), "after one turn of the others");
 }
