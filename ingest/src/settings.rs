@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 /// `/livez` fails after a round trip of a minute.
-const LONGEST_STORE_TIMEOUT: Duration = Duration::from_secs(50);
+const LONGEST_STORE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The upper limit of `CONNECT_MAX_BODY`. RabbitMQ's default limit on a message is 16 MiB, and a larger message closes the
 /// channel.
@@ -51,7 +51,7 @@ impl Section for Settings {
         "CONNECT_INGEST_ADDR" => "127.0.0.1:8080", "address the API listens on; with port 0 the system chooses a free port";
         "CONNECT_REPLY_TIMEOUT" => "10s", "how long a request waits for the worker; then 503 processing_timeout";
         "CONNECT_PUBLISH_TIMEOUT" => "800ms", "how long the broker may take to confirm a batch; then 503 processing_timeout";
-        "CONNECT_STORE_TIMEOUT" => "750ms", "how long a request waits for Postgres (keys, replay protection, reads), at most 50s; then 503 replay_store_unavailable";
+        "CONNECT_STORE_TIMEOUT" => "750ms", "how long a request waits for Postgres (keys, replay protection, reads), at most 20s; then 503 replay_store_unavailable";
         "CONNECT_MAX_BODY" => "4MiB", "largest request body, at most 16MiB; beyond it 413";
         "CONNECT_BODY_TIMEOUT" => "10s", "how long a request body may take to arrive; then 408";
         "CONNECT_BODY_BUDGET" => "256MiB", "bytes allocated for request bodies at once, at least twice CONNECT_MAX_BODY; of these an address may have a quarter and a network half; beyond it 503 overloaded";
@@ -73,7 +73,7 @@ impl Section for Settings {
         }
         let store_timeout = env.get::<Self, Duration>("CONNECT_STORE_TIMEOUT")?;
         if store_timeout > LONGEST_STORE_TIMEOUT {
-            return Err(error("CONNECT_STORE_TIMEOUT", "must be at most 50s"));
+            return Err(error("CONNECT_STORE_TIMEOUT", "must be at most 20s"));
         }
         Ok(Self {
             docs: DocsSettings::from_env(env)?,
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn the_time_limit_of_a_round_trip_is_far_below_a_minute() {
-        assert!(refusal(&[("CONNECT_STORE_TIMEOUT", "51s")]).starts_with("setting CONNECT_STORE_TIMEOUT: "));
+        assert!(refusal(&[("CONNECT_STORE_TIMEOUT", "21s")]).starts_with("setting CONNECT_STORE_TIMEOUT: "));
     }
 
     #[test]
