@@ -148,8 +148,12 @@ fn pretty(body: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ::tests::raw::{RawConnection, exchange};
     use ::tests::{HttpClient, HttpRequest};
     use common::signature::sign_webhook;
+    use futures_util::future::join_all;
+    use std::net::SocketAddr;
+    use tokio::task::JoinHandle;
     use tokio_util::sync::CancellationToken;
 
     const BODY: &str = "{\"eventType\":\"lead.assigned\"}";
@@ -159,21 +163,24 @@ mod tests {
         HttpRequest::new("POST", "/webhooks", BODY).with("x-connect-signature", header)
     }
 
+    /// A receiver with the secret `s3cret`, and its address.
+    async fn receiver() -> (JoinHandle<()>, SocketAddr) {
+        let receiver = Arc::new(Receiver::new(Secret::new("s3cret".to_owned()), true));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let settings = ServerSettings::small(Duration::ZERO);
+        let shutdown = CancellationToken::new();
+        let serving = async move {
+            http::serve(listener, settings, |connection| http::with_host(service(&receiver, &connection)), &shutdown)
+                .await;
+        };
+        (tokio::spawn(serving), address)
+    }
+
     #[tokio::test]
     async fn rejects_webhooks_that_do_not_verify() {
-        let receiver = Receiver::new(Secret::new("s3cret".to_owned()), true);
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let http = HttpClient::new(listener.local_addr().unwrap());
-        let receiver = Arc::new(receiver);
-        let accepting = tokio::spawn(async move {
-            http::serve(
-                listener,
-                ServerSettings::small(Duration::ZERO),
-                |connection| service(&receiver, &connection),
-                &CancellationToken::new(),
-            )
-            .await;
-        });
+        let (accepting, address) = receiver().await;
+        let http = HttpClient::new(address);
         for (request, status) in [
             (webhook("s3cret", 0), 204),
             (webhook("other", 0), 401),
@@ -185,6 +192,26 @@ mod tests {
         ] {
             assert_eq!(http.send(&request).await.status, status, "{request:?}");
         }
+        accepting.abort();
+    }
+
+    #[tokio::test]
+    async fn bodies_that_do_not_end_take_a_share_of_memory_for_a_limited_time() {
+        let (accepting, address) = receiver().await;
+        let begun =
+            format!("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: {MAX_BODY}\r\n\r\n{}", "x".repeat(MAX_BODY - 1));
+        let mut slow = Vec::new();
+        for _ in 0..BODY_BUDGET / 4 / MAX_BODY + 1 {
+            let mut connection = RawConnection::to(address).await;
+            connection.send(&begun).await;
+            slow.push(connection);
+        }
+        let bodies = slow.iter_mut().map(RawConnection::response);
+        let statuses = join_all(bodies).await.into_iter().map(|response| response.unwrap().status).collect::<Vec<_>>();
+        let count = |status| statuses.iter().filter(|&&found| found == status).count();
+        assert_eq!((count(503), count(408)), (1, slow.len() - 1), "{statuses:?}");
+        assert_eq!(HttpClient::new(address).send(&webhook("s3cret", 0)).await.status, 204);
+        assert_eq!(exchange(address, "GET example.com:80 HTTP/1.1\r\nhost: a\r\n\r\n").await.status, 400);
         accepting.abort();
     }
 
