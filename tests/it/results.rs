@@ -47,6 +47,9 @@ async fn a_result_has_only_the_fields_that_apply() {
     let warned = world.result(ana("traveller.discovery_upserted").payload(json!({"essence": 5}))).await;
     let expected = "clientId eventId leadId status travellerDiscovery tripId warningDetails warnings";
     assert_eq!(fields(&warned).join(" "), expected);
+    let reason = "must be a text of at most 10000 characters";
+    let detail = json!({"warning": warned["warnings"][0], "reason": reason});
+    assert_eq!(warned["warningDetails"], json!([detail]), "{warned}");
 }
 
 #[tokio::test]

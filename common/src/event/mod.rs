@@ -11,7 +11,7 @@ pub use fault::{Fault, Faults};
 pub use json::MAX_DEPTH;
 pub(crate) use json::check_json;
 pub use kind::{InboundType, OutboundType, TEST_EVENT_TYPE};
-pub use result::{BatchResult, EventResult, EventStatus, TravellerDiscovery};
+pub use result::{BatchResult, EventResult, EventStatus, TravellerDiscovery, WarningDetail};
 
 #[cfg(test)]
 mod properties;

@@ -25,6 +25,15 @@ pub struct TravellerDiscovery {
     pub discovery_id: DiscoveryId,
 }
 
+/// Why a part of an event was ignored (D45).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WarningDetail {
+    /// The code, as in `warnings`.
+    pub warning: String,
+    /// What it means, or which form was expected, for people.
+    pub reason: String,
+}
+
 /// The result of one event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -48,9 +57,9 @@ pub struct EventResult {
     /// Codes of the parts of the event that were ignored.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub warnings: Vec<String>,
-    /// What each warning means, or which form was expected, for people; in the order of `warnings`.
+    /// The reasons of these warnings, in the same order (D45).
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub warning_details: Vec<String>,
+    pub warning_details: Vec<WarningDetail>,
     /// Only for discovery events.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub traveller_discovery: Option<TravellerDiscovery>,

@@ -2,7 +2,7 @@
 
 use super::{Event, EventEffects, Refusal, warnings};
 use crate::state::{LedgerEntry, TenantState};
-use common::event::{EventResult, EventStatus, TravellerDiscovery};
+use common::event::{EventResult, EventStatus, TravellerDiscovery, WarningDetail};
 
 /// The result of an event that was applied before: its first result again, with the status `duplicate`. If the same message is
 /// redelivered, its first reply may be lost, so the status is `accepted` again.
@@ -37,6 +37,7 @@ pub(super) fn failed_result(event: &Event<'_>, refusal: &Refusal) -> EventResult
 }
 
 fn result(entry: &LedgerEntry, status: EventStatus) -> EventResult {
+    let detail = |warning: &String| WarningDetail { warning: warning.clone(), reason: warnings::reason(warning) };
     EventResult {
         event_id: entry.event_id.clone(),
         status,
@@ -45,7 +46,7 @@ fn result(entry: &LedgerEntry, status: EventStatus) -> EventResult {
         lead_id: entry.lead_id,
         trip_id: entry.trip_id,
         warnings: entry.warnings.clone(),
-        warning_details: entry.warnings.iter().map(|warning| warnings::detail(warning)).collect(),
+        warning_details: entry.warnings.iter().map(detail).collect(),
         traveller_discovery: entry.discovery_id.map(|discovery_id| TravellerDiscovery { discovery_id }),
     }
 }

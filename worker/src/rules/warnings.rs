@@ -28,10 +28,10 @@ pub(super) const CREDIT_FIELD: &str = "credit_field_rejected";
 /// Prefix of a field's name: the field of the discovery is invalid.
 pub(super) const DISCOVERY_FIELD: &str = "traveller_discovery_field_rejected";
 
-/// What a warning means, or which form a rejected field must have: `warningDetails` of the result.
-pub(super) fn detail(warning: &str) -> String {
+/// What a warning means, or which form a rejected field must have: the `reason` in `warningDetails` of the result (D45).
+pub(super) fn reason(warning: &str) -> String {
     let texts = |max: usize| format!("must be a text of at most {max} characters");
-    let detail = match warning {
+    let reason = match warning {
         IDENTITY_CONFLICT => "another client has this externalId; this one stays without it",
         ENQUIRY_NOT_FOUND => "the enquiry that the event names does not exist, or is another client's",
         NO_OPEN_ENQUIRY => "the client has no open enquiry; the event is in the timeline only",
@@ -62,7 +62,7 @@ pub(super) fn detail(warning: &str) -> String {
             _ => "has not the form that the API's description says",
         },
     };
-    detail.to_owned()
+    reason.to_owned()
 }
 
 /// Warnings in the order in which they were added, each once.

@@ -62,7 +62,7 @@ fn without_an_open_lead_started_and_abandoned_are_timeline_only() {
         let mut world = world();
         let result = send(&mut world, kind, json!({}));
         assert_eq!((ids(&result), &result.warnings[..]), ((None, None), &[NO_OPEN_ENQUIRY.to_owned()][..]));
-        assert!(result.warning_details[0].contains("timeline only"), "{result:?}");
+        assert!(result.warning_details[0].reason.contains("timeline only"), "{result:?}");
         let lead = submit(&mut world, "p-1").lead_id.unwrap();
         put_at(&mut world, lead, Stage::Lost);
         assert_eq!(ids(&send(&mut world, kind, json!({}))), (None, None));
