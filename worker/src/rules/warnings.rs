@@ -97,6 +97,24 @@ impl Warnings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn partners_are_told_of_exactly_the_warnings_and_errors_that_there_are() {
+        let page = include_str!("../../../docs/partners.md");
+        for (heading, source, start) in [
+            ("\n### Errors of single events\n", include_str!("refusal.rs"), "Self::"),
+            ("\n### Warnings\n", include_str!("warnings.rs"), "pub(super) const "),
+        ] {
+            let (_, section) = page.split_once(heading).unwrap();
+            let (_, table) = section.split_once("|---|---|---|\n").unwrap();
+            let cells = table.lines().map_while(|line| line.strip_prefix("| ")?.split(" | ").next());
+            let listed: BTreeSet<&str> = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+            let told: BTreeSet<&str> = listed.into_iter().map(|code| code.trim_end_matches(":<field>")).collect();
+            let codes = source.lines().filter_map(|line| line.trim_start().strip_prefix(start)?.split('"').nth(1));
+            assert_eq!(told, codes.collect::<BTreeSet<&str>>(), "{heading}");
+        }
+    }
 
     #[test]
     fn a_warning_says_what_was_expected() {
