@@ -354,6 +354,16 @@ mod tests {
     }
 
     #[test]
+    fn certificates_that_expire_soon_are_told_even_while_rabbitmq_is_down() {
+        let text = "TLS: the certificate of db.example:5432 expires at 2026-05-09T00:00:00+00:00.".to_owned();
+        let expiring = Attention::of_installation("Certificates expire", text, "Renew the certificate at the server.");
+        let mut servers = ServerStates { broker: None, certificates: vec![expiring.clone()] };
+        assert_eq!(healthy().lines(&servers), [expiring.clone()]);
+        servers.broker = Some("no route".to_owned());
+        assert_eq!(healthy().lines(&servers).last(), Some(&expiring));
+    }
+
+    #[test]
     fn a_queue_whose_messages_cannot_be_dated_is_not_called_late() {
         let mut seen = healthy();
         seen.queues[0].published_after = None;
