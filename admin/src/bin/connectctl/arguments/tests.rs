@@ -1,6 +1,7 @@
 //! Which command lines are valid.
 
 use super::*;
+use clap::error::ErrorKind;
 
 fn parse(line: &str) -> Result<Arguments, clap::Error> {
     Arguments::try_parse_from(line.split_whitespace())
@@ -145,8 +146,11 @@ fn every_command_is_in_one_group_of_the_help() {
 }
 
 #[test]
-fn help_names_every_setting_that_a_command_needs() {
-    let help = settings_help();
+fn help_settings_prints_every_setting_that_a_command_needs_in_lines_of_100() {
+    let printed = Arguments::grouped().try_get_matches_from(["connectctl", "help", "settings"]).unwrap_err();
+    assert_eq!((printed.kind(), printed.exit_code()), (ErrorKind::DisplayHelp, 0));
+    let help = printed.to_string();
+    assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
     for name in [
         "DATABASE_URL (required)",
         "DATABASE_DIRECT_URL (optional)",
