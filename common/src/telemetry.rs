@@ -37,10 +37,10 @@ fn filter(directives: &str) -> Result<Targets, String> {
     }
     // An empty one would mean errors only.
     let directives: Vec<&str> = directives.split(',').map(str::trim).filter(|one| !one.is_empty()).collect();
-    // The library takes a misspelt level for a target, and logs nothing else.
-    let is_clear = |one: &str| one.contains('=') || one.parse::<LevelFilter>().is_ok();
-    let has_clear = directives.is_empty() || directives.iter().any(|one| is_clear(one));
-    if let Some(unclear) = directives.iter().find(|one| one.contains(char::is_whitespace) || !has_clear) {
+    // The library takes a misspelt level for a target.
+    let is_crate = |one: &str| one.split("::").next().is_some_and(|name| CRATES.contains(&name));
+    let is_clear = |one: &str| one.contains('=') || one.parse::<LevelFilter>().is_ok() || is_crate(one);
+    if let Some(unclear) = directives.iter().find(|one| one.contains(char::is_whitespace) || !is_clear(one)) {
         return Err(format!("{unclear:?} must be a level such as info, or target=level"));
     }
     [&[QUIET], directives.as_slice()].concat().join(",").parse().map_err(|error: ParseError| error.to_string())
@@ -56,6 +56,12 @@ pub fn flush() {
 pub(crate) fn print_last(line: &str) {
     log_writer::print_last(line);
 }
+
+/// Crates that can be named without a level: those that log. Other targets are written as target=level.
+const CRATES: [&str; 14] = [
+    "admin", "common", "connect_console", "connect_dispatcher", "connect_ingest", "connect_worker", "dispatcher",
+    "ingest", "worker", "amq_protocol_tcp", "deadpool_postgres", "hyper_util", "lapin", "warp",
+];
 
 /// Limits the panics that are logged as errors to one a second for each line of code, modulo 32. Others are logged at
 /// `debug`.
@@ -107,7 +113,7 @@ mod tests {
     fn a_filter_is_a_list_of_levels_and_targets() {
         let is_on =
             |directives: &str, target: &str, level: &Level| filter(directives).unwrap().would_enable(target, level);
-        for directives in ["info", "INFO", "3", "info,", " info , worker=debug", "worker=debug,info", "info,worker"] {
+        for directives in ["info", "INFO", "3", "info,", " info , worker=debug", "lapin,info", "info,worker::a"] {
             assert!(is_on(directives, "ingest", &Level::INFO), "{directives}");
             assert!(!is_on(directives, "ingest", &Level::DEBUG), "{directives}");
         }
@@ -115,7 +121,7 @@ mod tests {
         assert!(
             !is_on("debug", "lapin::channel", &Level::ERROR) && is_on("lapin=warn", "lapin::channel", &Level::ERROR)
         );
-        for refused in ["[request]=debug", "worker debug", "worker=loud", "inof", "6"] {
+        for refused in ["[request]=debug", "worker debug", "worker=loud", "inof", "inof,worker=debug", "6"] {
             assert!(filter(refused).is_err(), "{refused}");
         }
     }
