@@ -24,8 +24,8 @@ pub(crate) enum Refusal {
     MethodNotAllowed(&'static str),
     /// The body didn't arrive in time.
     RequestTimeout,
-    /// The body is larger than `CONNECT_MAX_BODY`.
-    PayloadTooLarge,
+    /// The body has more than this number of bytes, `CONNECT_MAX_BODY`.
+    PayloadTooLarge(usize),
     /// Postgres does not respond, or too many requests wait for it: keys and replays cannot be checked, or records not
     /// read. Nothing was ingested, written or read.
     ReplayStoreUnavailable,
@@ -108,8 +108,9 @@ impl Refusal {
             Self::RequestTimeout => {
                 RefusalRow::new(S::REQUEST_TIMEOUT, "request_timeout", "The request body did not arrive in time")
             }
-            Self::PayloadTooLarge => {
-                RefusalRow::new(S::PAYLOAD_TOO_LARGE, "payload_too_large", "The request body is too large")
+            Self::PayloadTooLarge(max) => {
+                let message = format!("The request body is larger than {max} bytes");
+                RefusalRow::new(S::PAYLOAD_TOO_LARGE, "payload_too_large", &message)
             }
             Self::ReplayStoreUnavailable => {
                 let message = "The store is unavailable; the request had no effect";
@@ -181,7 +182,7 @@ pub(crate) mod tests {
             (Refusal::NotFound, 404, "not_found", false),
             (Refusal::MethodNotAllowed("POST"), 405, "method_not_allowed", false),
             (Refusal::RequestTimeout, 408, "request_timeout", false),
-            (Refusal::PayloadTooLarge, 413, "payload_too_large", false),
+            (Refusal::PayloadTooLarge(4 << 20), 413, "payload_too_large", false),
             (Refusal::ReplayStoreUnavailable, 503, "replay_store_unavailable", true),
             (Refusal::Overloaded { retry_after: 1 }, 503, "overloaded", true),
             (Refusal::ProcessingTimeout, 503, "processing_timeout", true),
@@ -198,7 +199,7 @@ pub(crate) mod tests {
             Refusal::NotFound => 3,
             Refusal::MethodNotAllowed(_) => 4,
             Refusal::RequestTimeout => 5,
-            Refusal::PayloadTooLarge => 6,
+            Refusal::PayloadTooLarge(_) => 6,
             Refusal::ReplayStoreUnavailable => 7,
             Refusal::Overloaded { .. } => 8,
             Refusal::ProcessingTimeout => 9,

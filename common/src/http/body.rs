@@ -61,8 +61,8 @@ impl BodySource {
 /// Why a body could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyFault {
-    /// It is larger than a body may be.
-    TooLarge,
+    /// It has more than this number of bytes.
+    TooLarge(usize),
     /// It did not arrive in time.
     Late,
     /// The connection or the encoding is broken.
@@ -93,7 +93,7 @@ impl BodyReader {
         &self, source: BodySource, mut body: impl BodyStream, awaits: impl Fn() -> G + Send,
     ) -> Result<Bytes, BodyFault> {
         let fault = if source.announced.is_some_and(|length| length > self.max as u64) {
-            BodyFault::TooLarge
+            BodyFault::TooLarge(self.max)
         } else {
             match timeout(self.within, self.collect(source, &mut body, awaits)).await {
                 Ok(Ok(body)) => return Ok(body),
@@ -176,7 +176,7 @@ impl<'r> ArrivingBody<'r> {
     fn add(&mut self, chunk: &[u8]) -> Result<(), BodyFault> {
         let length = self.bytes.len() + chunk.len();
         if length > self.reader.max {
-            return Err(BodyFault::TooLarge);
+            return Err(BodyFault::TooLarge(self.reader.max));
         }
         if length > self.bytes.capacity() {
             self.grow(length)?;
@@ -251,12 +251,9 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_too_large_is_refused_as_announced_and_as_sent() {
-        let expected = BodyFault::TooLarge;
+        let expected = BodyFault::TooLarge(8);
         assert_eq!(reader().read(source(Some(9)), chunks(&[]), || ()).await.unwrap_err(), expected);
-        assert_eq!(
-            reader().read(source(None), chunks(&["12345", "6789"]), || ()).await.unwrap_err(),
-            BodyFault::TooLarge
-        );
+        assert_eq!(reader().read(source(None), chunks(&["12345", "6789"]), || ()).await.unwrap_err(), expected);
         assert!(reader().read(source(Some(8)), chunks(&["12345", "678"]), || ()).await.is_ok());
     }
 

@@ -45,7 +45,7 @@ pub(crate) struct Services {
 impl From<BodyFault> for Refusal {
     fn from(fault: BodyFault) -> Self {
         match fault {
-            BodyFault::TooLarge => Self::PayloadTooLarge,
+            BodyFault::TooLarge(max) => Self::PayloadTooLarge(max),
             BodyFault::Late => Self::RequestTimeout,
             BodyFault::Broken => Self::InvalidRequest("body: cannot be read".to_owned()),
             BodyFault::NoMemory => OverloadReason::Body.refuse(),

@@ -22,7 +22,8 @@ async fn exchange(world: &World, request: &HttpRequest, rest: &[u8]) -> RawRespo
 async fn accepts_a_body_of_exactly_the_limit_and_rejects_a_longer_one_with_or_without_content_length() {
     let world = World::with().set("CONNECT_MAX_BODY", "64KiB").join().await;
     let large = world.key.events(vec![b' '; 64 * 1024 + 1]);
-    world.http().send(&large).await.assert_error(413, "payload_too_large");
+    let message = world.http().send(&large).await.assert_error(413, "payload_too_large");
+    assert_eq!(message, "The request body is larger than 65536 bytes");
 
     // Refused by its announced length, without waiting for the body.
     let response = exchange(&world, &large, b"content-length: 10000000000\r\n\r\n").await;

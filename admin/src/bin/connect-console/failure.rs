@@ -61,7 +61,7 @@ impl From<AdminError> for Failure {
 impl From<BodyFault> for Failure {
     fn from(fault: BodyFault) -> Self {
         match fault {
-            BodyFault::TooLarge => Self::TooLarge,
+            BodyFault::TooLarge(_) => Self::TooLarge,
             BodyFault::Late => Self::BadRequest("the body did not arrive in time"),
             BodyFault::Broken => Self::BadRequest("the body did not arrive completely"),
             BodyFault::NoMemory => Self::Overloaded,

@@ -92,7 +92,7 @@ async fn status(request: Request<Incoming>, peer: IpAddr, receiver: &Receiver) -
     let source = BodySource::new(peer, &head.headers);
     let body = match receiver.bodies.read(source, body.into_data_stream(), || ()).await {
         Ok(body) => body,
-        Err(BodyFault::TooLarge) => return StatusCode::PAYLOAD_TOO_LARGE,
+        Err(BodyFault::TooLarge(_)) => return StatusCode::PAYLOAD_TOO_LARGE,
         Err(BodyFault::Late) => return StatusCode::REQUEST_TIMEOUT,
         Err(BodyFault::Broken) => return StatusCode::BAD_REQUEST,
         Err(BodyFault::NoMemory) => return StatusCode::SERVICE_UNAVAILABLE,
