@@ -166,7 +166,8 @@ async fn event_types_are_changed_and_a_test_event_shows_the_health_of_the_receiv
     let delivery = format!("/agencies/acme/deliveries/{delivery}");
     visitor.until_shown(&delivery, &["Retrying", "Send now"]).await;
     visitor.change(&format!("{page}/pause"), &[]).await;
-    assert!(!visitor.until_shown(&delivery, &["when the subscription is resumed"]).await.contains("Send now"));
+    let waits = "when the subscription is resumed</a>; without the pause: <time ";
+    assert!(!visitor.until_shown(&delivery, &[waits]).await.contains("Send now"));
     let refused = visitor.post(&format!("{delivery}/send-now"), &[]).await;
     assert!(refused.status == 409 && body(&refused).contains("is paused"), "{}", body(&refused));
     visitor.change(&format!("{page}/resume"), &[]).await;

@@ -239,7 +239,10 @@ fn facts(view: &View<'_>, delivery: &Delivery, is_paused: bool) -> Markup {
             dt { "Event" } dd { code data-copy { (delivery.event_id) } " " a href=(event) { "Where is it?" } }
             dt { "Origin" } dd { (delivery.origin.as_deref().unwrap_or("-")) }
             dt { "Created" } dd { (time(delivery.created_at)) }
-            dt { "Next attempt" } dd { @if is_paused { a href=(subscription) { "when the subscription is resumed" } } @else { (time_or(delivery.next_attempt_at.as_deref(), "none")) } }
+            dt { "Next attempt" } dd {
+                @if is_paused { a href=(subscription) { "when the subscription is resumed" } "; without the pause: " }
+                (time_or(delivery.next_attempt_at.as_deref(), "none"))
+            }
         }
     }
 }
