@@ -358,7 +358,7 @@ mod tests {
         let text = "TLS: the certificate of db.example:5432 expires at 2026-05-09T00:00:00+00:00.".to_owned();
         let expiring = Attention::of_installation("Certificates expire", text, "Renew the certificate at the server.");
         let mut servers = ServerStates { broker: None, certificates: vec![expiring.clone()] };
-        assert_eq!(healthy().lines(&servers), [expiring.clone()]);
+        assert_eq!(healthy().lines(&servers), servers.certificates);
         servers.broker = Some("no route".to_owned());
         assert_eq!(healthy().lines(&servers).last(), Some(&expiring));
     }
