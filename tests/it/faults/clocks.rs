@@ -97,8 +97,8 @@ async fn a_worker_is_alive_during_an_outage_of_more_than_a_minute() {
     };
     until_failed(1.0).await;
     put_forward(50);
-    // Four a second.
-    until_failed(60.0).await;
+    // Two tasks fail four times a second each.
+    until_failed(150.0).await;
     assert_eq!(worker.operator_get("/livez").await.expect("a response").status, 200);
     world.proxies().postgres.restore();
     until_equal("the action is applied", 0, async || world.queues.depth("crm").await).await;
