@@ -44,7 +44,8 @@ pub(crate) fn add_client_as_contact(
     });
 }
 
-/// Applies a `contact.updated` of a client on an account to their contact there as well.
+/// Applies a change of a client on an account to their contact there as well, if their address is listed: it may have moved to
+/// another domain.
 pub(crate) fn patch_contact(
     state: &mut TenantState, client: ClientId, identity: &ContactIdentity<'_>, now: DateTime<Utc>,
 ) {
@@ -52,10 +53,12 @@ pub(crate) fn patch_contact(
     else {
         return;
     };
-    upsert_contact(state, account, &email, now, |contact| {
-        patch(contact, identity);
-        contact.client_id = Some(client);
-    });
+    if state.account_contacts.get(&(account, email.key().to_owned())).is_some() {
+        upsert_contact(state, account, &email, now, |contact| {
+            patch(contact, identity);
+            contact.client_id = Some(client);
+        });
+    }
 }
 
 /// Applies a `contact.updated` of a person who is not a client: if their email's domain has an account, their contact there

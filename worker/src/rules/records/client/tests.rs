@@ -68,6 +68,8 @@ fn a_colleagues_entry_is_updated_with_name_and_phone_as_by_events() {
     let expected = (Some("Ana S".to_owned()), Some("5".to_owned()), ana["id"].clone());
     assert_eq!(entry(&world, account, "ana@initech.com"), Some(expected.clone()));
     world.patch_client(&ana, json!({"email": "ana@example.com", "name": "A"})).unwrap();
+    world.patch_client(&ana, json!({"name": "A S"})).unwrap();
+    world.send("contact.updated", json!({"email": "ana@example.com", "phone": "6"}), json!({}));
     assert_eq!(entry(&world, account, "ana@example.com"), None, "another domain's address is not listed");
     assert_eq!(entry(&world, account, "ana@initech.com"), Some(expected));
 }
