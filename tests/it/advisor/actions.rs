@@ -36,6 +36,9 @@ async fn opens_a_lead_without_a_trip_that_keeps_its_own_brief() {
     assert_eq!(lead(&world, &reply).await["destination"], "Goa");
     get(&world, &trip_route(&reply)).await.assert_error(409, "trip_not_open");
     patch(&world, &trip_route(&reply), &json!({"title": "x"})).await.assert_error(409, "trip_not_open");
+    act(&world, "archive", json!({"lead": reply["leadId"]})).await;
+    let closed = patch(&world, &trip_route(&reply), &json!({"title": "x"})).await;
+    assert_eq!((closed.status, &closed.json()["code"]), (409, &json!("trip_closed")), "{closed:?}");
 }
 
 #[tokio::test]

@@ -30,10 +30,10 @@ pub(super) fn change(
     cause: &Cause, ctx: &mut Context<'_>,
 ) -> Result<Record, WriteError> {
     let stage = state.leads.get(&id).ok_or(WriteRefusal::NotFound)?.stage;
-    let before = state.trip_of(id).ok_or(WriteRefusal::TripNotOpen)?.clone();
     if !stage.is_open() {
         return Err(WriteRefusal::TripClosed { stage }.into());
     }
+    let before = state.trip_of(id).ok_or(WriteRefusal::TripNotOpen)?.clone();
     check_version(if_match, before.updated_at)?;
     let after = patched(&before, patch);
     let mut changes = changes(&before, &after);
