@@ -8,9 +8,9 @@ use common::write::WriteRefusal;
 /// Shortest reason for a lost lead, in characters (specification: Limits).
 const REASON_MIN: usize = 5;
 
-/// Characters that somebody can see (D40).
+/// Characters that somebody can see, and the white space between them (D40).
 fn visible_chars(reason: &str) -> usize {
-    reason.trim().chars().filter(|c| !text::is_invisible(*c)).count()
+    reason.trim().chars().filter(|c| c.is_whitespace() || !text::is_invisible(*c)).count()
 }
 
 /// Refuses moves that no caller may request: to `lost` without a reason, or to work on a proposal without a trip
@@ -75,5 +75,19 @@ mod tests {
         assert_eq!(world.lead(lead).lost_reason.as_deref(), Some("too dear"));
         world.run(|state, ctx| move_to(state, lead, Stage::Inquiry, Some("is back"), &cause, ctx)).unwrap();
         assert_eq!(world.lead(lead).lost_reason, None);
+    }
+
+    #[test]
+    fn a_reason_has_five_characters_of_which_invisible_ones_do_not_count() {
+        for (reason, expected) in [
+            ("abcde", Ok(())),
+            ("a b c", Ok(())),
+            ("\u{592a}\u{3000}\u{8d35}\u{3000}\u{4e86}", Ok(())),
+            (" abcd ", Err(WriteRefusal::ReasonRequired)),
+            ("abcd\u{200b}", Err(WriteRefusal::ReasonRequired)),
+        ] {
+            let (world, lead) = opened();
+            assert_eq!(check_move(&world.state, lead, Stage::Lost, Some(reason)), expected, "{reason:?}");
+        }
     }
 }
