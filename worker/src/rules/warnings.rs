@@ -34,7 +34,7 @@ pub(super) fn reason(warning: &str) -> String {
     let reason = match warning {
         IDENTITY_CONFLICT => "another client has this externalId; this one stays without it",
         ENQUIRY_NOT_FOUND => "the enquiry that the event names does not exist, or is another client's",
-        NO_OPEN_ENQUIRY => "the client has no open enquiry; the event is in the timeline only",
+        NO_OPEN_ENQUIRY => "the client has no enquiry that the event could change; it is in the timeline only",
         BOOKING_REF_CONFLICT => "another enquiry has a booking with this bookingRef",
         BOOKING_CANCELLED => "the booking with this bookingRef was canceled; a new one needs a new bookingRef",
         ITINERARY_REJECTED => "itinerarySnapshot must be an object as the API's description says",
@@ -57,7 +57,7 @@ pub(super) fn reason(warning: &str) -> String {
             "currency" => "must be an ISO 4217 currency code",
             "availablePaise" | "grantedPaise" => "must be a whole number",
             "redeemablePercent" => "must be a number from 0 to 100",
-            "asOf" => "must be an RFC 3339 time with an offset, not in the future",
+            "asOf" => "must be an RFC 3339 time with an offset, at most a day ahead",
             "hosTripDiscoveryId" => "must be the discoveryId of an earlier result for this client",
             _ => "has not the form that the API's description says",
         },
@@ -118,9 +118,9 @@ mod tests {
 
     #[test]
     fn a_warning_says_what_was_expected() {
-        assert_eq!(detail("brief_field_rejected:paxCount"), "counts and ages must be whole numbers from 0 to 1000");
-        assert_eq!(detail("booking_field_rejected:bookingRef"), "must be a text of at most 100 characters");
-        assert!(detail(NO_OPEN_ENQUIRY).contains("timeline only"));
+        assert_eq!(reason("brief_field_rejected:paxCount"), "counts and ages must be whole numbers from 0 to 1000");
+        assert_eq!(reason("booking_field_rejected:bookingRef"), "must be a text of at most 100 characters");
+        assert!(reason(NO_OPEN_ENQUIRY).contains("timeline only"));
     }
 
     #[test]
