@@ -53,6 +53,13 @@ impl Section for EgressSettings {
 }
 
 impl EgressSettings {
+    /// Logs a warning if receivers may be on loopback addresses, at each start of a program that uses the settings.
+    pub fn warn_if_private(&self) {
+        if self.allow_private {
+            tracing::warn!("CONNECT_WEBHOOK_ALLOW_PRIVATE is set: receivers may be http:// and on loopback addresses");
+        }
+    }
+
     /// Checks the URL as far as possible without resolving its host. The error says what is wrong with it.
     pub fn check_url(&self, url: &ReceiverUrl) -> Result<(), &'static str> {
         if url.scheme() == Scheme::Http && !self.allow_private {

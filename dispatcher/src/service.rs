@@ -44,9 +44,7 @@ impl Program for Settings {
 
     async fn run(self, service: Service) -> Result<(), SenderError> {
         let sender = Sender::new(&self.sender)?;
-        if self.sender.egress.allow_private {
-            tracing::warn!("CONNECT_WEBHOOK_ALLOW_PRIVATE is set: receivers may be http:// and on loopback addresses");
-        }
+        self.sender.egress.warn_if_private();
         [&record::OUTAGE, &dispatch::FAN_OUT_OUTAGE, &dispatch::READ_OUTAGE]
             .into_iter()
             .for_each(common::outage::Outage::register);

@@ -2,7 +2,7 @@
 
 use super::OutboundWorld;
 use serde_json::{Value, json};
-use tests::{MAX_WAIT, Receiver, World, eventually};
+use tests::{MAX_WAIT, Program, Receiver, World, eventually};
 
 /// A world whose subscriptions are created in development mode, while its dispatcher runs in production mode. The ports of
 /// both receivers are allowed.
@@ -102,6 +102,8 @@ async fn warns_of_development_mode_at_each_start() {
         })
         .await;
         assert_eq!(has_warned, is_warned_of, "{allowed}");
+        let console = Program::console(world.settings()).await;
+        assert_eq!(console.logs().contains("CONNECT_WEBHOOK_ALLOW_PRIVATE is set"), is_warned_of, "{allowed}");
     }
 }
 

@@ -51,6 +51,7 @@ impl Program for Settings {
     type Error = io::Error;
 
     async fn run(self, service: Service) -> io::Result<()> {
+        self.egress.warn_if_private();
         let addr = self.console.addr;
         let listener = TcpListener::bind(addr)
             .await
