@@ -9,6 +9,7 @@
 //! The publish and the wait for its reply continue without the caller, and so does the message's share of the backlog:
 //! hanging up frees nothing.
 
+pub(crate) mod batch;
 pub(crate) mod bundles;
 pub(crate) mod events;
 pub(crate) mod writes;
@@ -59,10 +60,11 @@ impl QueuePublisher {
         self.rpc.is_ready()
     }
 
-    /// Takes a share of so many backlog units. 503 `overloaded` when the broker is not ready, or when no share is left.
+    /// Takes a share of so many backlog units. 503 `overloaded` when none is left, or when the broker is not ready.
     pub(crate) fn take_share(&self, tenant: TenantId, units: u64) -> Result<Share, Refusal> {
+        let share = self.backlog.admit(tenant, units)?;
         self.rpc.check_ready().map_err(|_| OverloadReason::Queue.refuse())?;
-        self.backlog.admit(tenant, units)
+        Ok(share)
     }
 
     /// Publishes a message and waits for the reply. `holds` are kept until it arrives, even after `reply_by`. Calls
