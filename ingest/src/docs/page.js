@@ -54,7 +54,7 @@ SwaggerUIBundle({
   deepLinking: true,
   validatorUrl: null,
   supportedSubmitMethods: secret ? ['get', 'post', 'patch'] : [],
-  requestInterceptor: sign,
+  ...(secret && { requestInterceptor: sign }),
   plugins: [{ wrapComponents: { authorizeBtn: nothing, authorizeOperationBtn: nothing } }],
 });
 // A page that the browser keeps for "back" has no secret.
