@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use std::net::SocketAddr;
 use tests::raw::RawConnection;
-use tests::{ApiKey, EVENTS, HttpRequest, World, batch, event, until, until_equal};
+use tests::{ApiKey, EVENTS, HttpRequest, Program, World, batch, event, until, until_equal};
 
 const STRANGER: [u8; 4] = [127, 0, 0, 2];
 const CALLER: [u8; 4] = [127, 0, 0, 3];
@@ -33,7 +33,7 @@ async fn status(source: [u8; 4], world: &World, request: &HttpRequest) -> Option
 }
 
 #[tokio::test]
-async fn no_request_waits_for_the_table_of_keys() {
+async fn no_request_waits_for_the_table_of_keys_and_no_ingest_is_ready_before_it_has_read_it() {
     let world = World::with().start().await;
     let lock = world.database.connect().await;
     lock.batch_execute("BEGIN; LOCK TABLE api_keys IN ACCESS EXCLUSIVE MODE").await.expect("a lock");
@@ -42,6 +42,17 @@ async fn no_request_waits_for_the_table_of_keys() {
         assert_eq!(status(STRANGER, &world, &stranger.events(body(&world.key))).await, Some(401));
     }
     assert_eq!(status(CALLER, &world, &world.key.events(body(&world.key))).await, Some(200));
+
+    let second = Program::listening("connect-ingest", world.settings()).await;
+    until_equal("only the keys are missing", "postgres", async || {
+        let unready = second.until_unready().await;
+        let is_missing = |check: &&String| unready["checks"][check.as_str()] == false;
+        let checks = unready["checks"].as_object().expect("checks").keys();
+        checks.filter(is_missing).cloned().collect::<Vec<_>>().join(" ")
+    })
+    .await;
+    lock.batch_execute("ROLLBACK").await.expect("a rollback");
+    second.until_ready().await;
 }
 
 #[tokio::test]
