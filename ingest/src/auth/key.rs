@@ -1,11 +1,11 @@
 //! An API key as authentication needs it.
 
 use super::failure::AuthFailure;
-use super::key_uses::NotedMinutes;
 use chrono::{DateTime, Utc};
 use common::caller::Caller;
 use common::sealed::Secret;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 /// An API key with its tenant. The secrets are redacted in `Debug`.
 #[derive(Debug)]
@@ -33,6 +33,21 @@ pub(crate) struct OldSecret {
     pub(crate) secret: Secret,
     /// The time from which it is refused.
     pub(crate) until: DateTime<Utc>,
+}
+
+/// The minute in which the use of each secret of a key was last noted, so that most requests do not touch the notes.
+#[derive(Debug, Default)]
+pub(super) struct NotedMinutes([AtomicI64; 2]);
+
+impl NotedMinutes {
+    /// Whether this is the first use of the secret in the minute of `now`.
+    pub(super) fn is_first(&self, secret: SecretKind, now: DateTime<Utc>) -> bool {
+        // Never 0, which is the initial value.
+        let minute = now.timestamp().div_euclid(60).max(1);
+        let noted = &self.0[secret as usize];
+        // Reading first keeps the cache line shared: this is called for every request.
+        noted.load(Ordering::Relaxed) != minute && noted.swap(minute, Ordering::Relaxed) != minute
+    }
 }
 
 /// One of the two secrets that a key can have.

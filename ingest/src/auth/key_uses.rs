@@ -13,7 +13,6 @@ use common::model::{KeyPrefix, TenantId};
 use common::outage::Outage;
 use common::periodic::ticks;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -26,21 +25,6 @@ const WITHIN: Duration = Duration::from_secs(5);
 const NOTED_MAX: usize = 20_000;
 /// Maximum number of uses written by one statement.
 const WRITTEN_MAX: usize = 1_000;
-
-/// The minute in which the use of each secret of a key was last noted, so that most requests do not touch the notes.
-#[derive(Debug, Default)]
-pub(super) struct NotedMinutes([AtomicI64; 2]);
-
-impl NotedMinutes {
-    /// Whether this is the first use of the secret in the minute of `now`.
-    fn is_first(&self, secret: SecretKind, now: DateTime<Utc>) -> bool {
-        // Never 0, which is the initial value.
-        let minute = now.timestamp().div_euclid(60).max(1);
-        let noted = &self.0[secret as usize];
-        // Reading first keeps the cache line shared: this is called for every request.
-        noted.load(Ordering::Relaxed) != minute && noted.swap(minute, Ordering::Relaxed) != minute
-    }
-}
 
 /// A secret of a key: tenant, prefix, and number of the secret.
 type SecretName = (TenantId, KeyPrefix, i32);

@@ -4,8 +4,7 @@
 //! lost, and before a request is refused. Keys are used within [`MAX_STALENESS`] of the last time at which the database had
 //! no further change. So a revoked key is refused within that time, and while the database is unavailable no key is used.
 
-use super::key::{ApiKey, OldSecret};
-use super::key_uses::NotedMinutes;
+use super::key::{ApiKey, NotedMinutes, OldSecret};
 use crate::bounded_map::BoundedMap;
 use crate::refusal::Refusal;
 use crate::store::api_keys;

@@ -3,7 +3,7 @@
 use super::{Services, VerifiedRequest};
 use crate::admission::batch_units;
 use crate::http::{RequestHead, dry_run};
-use crate::publish::events::ValidBatch;
+use crate::publish::batch::ValidBatch;
 use crate::refusal::Refusal;
 use crate::response;
 use bytes::Bytes;

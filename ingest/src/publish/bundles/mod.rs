@@ -8,7 +8,7 @@ mod publish;
 mod waiting;
 
 use super::QueuePublisher;
-use super::events::ValidBatch;
+use super::batch::ValidBatch;
 use crate::admission::Share;
 use common::broker::CallError;
 use common::caller::Caller;

@@ -2,7 +2,7 @@
 
 use super::waiting::{WaitingRequest, WaitingRequests};
 use crate::publish::QueuePublisher;
-use crate::publish::events::{batch_message, count_accepted, single_meta};
+use crate::publish::batch::{batch_message, count_accepted, single_meta};
 use bytes::Bytes;
 use common::broker::{CallError, Holds};
 use common::caller::Caller;
@@ -11,7 +11,6 @@ use common::message::{BatchMeta, BatchPart};
 use common::metrics::BUNDLE_REQUESTS;
 use common::{bundle, clock, limited};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::runtime::Handle;
 use tokio::task::yield_now;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -22,7 +21,6 @@ static MISMATCHES: LogLimit<1> = LogLimit::new();
 #[derive(Debug)]
 pub(super) struct Publisher {
     queue: QueuePublisher,
-    runtime: Handle,
     waiting: Mutex<WaitingRequests>,
 }
 
@@ -34,7 +32,7 @@ struct PublishUnderWay {
 
 impl Publisher {
     pub(super) fn new(queue: QueuePublisher) -> Self {
-        Self { queue, runtime: Handle::current(), waiting: Mutex::default() }
+        Self { queue, waiting: Mutex::default() }
     }
 
     /// Queues a request: it is published at once, or after the publish of its caller that is under way.
@@ -47,7 +45,7 @@ impl Publisher {
 
     fn begin(self: &Arc<Self>, caller: Caller) {
         let under_way = PublishUnderWay { publisher: Arc::clone(self), caller };
-        drop(self.runtime.spawn(under_way.publish_next()));
+        drop(tokio::spawn(under_way.publish_next()));
     }
 
     fn waiting(&self) -> MutexGuard<'_, WaitingRequests> {

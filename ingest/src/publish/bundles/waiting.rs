@@ -112,7 +112,7 @@ fn fitting(waiting: &[WaitingRequest]) -> usize {
 mod tests {
     use super::*;
     use crate::auth::ApiKey;
-    use crate::publish::events::ValidBatch;
+    use crate::publish::batch::ValidBatch;
     use bytes::Bytes;
     use common::model::KeyPrefix;
     use common::trace::{RequestContext, TraceContext};
