@@ -4,13 +4,13 @@
 //! Payloads are kept byte for byte.
 
 use super::fault::Faults;
+use super::fields::{Fields, Text};
 use super::json::{check_json, check_json_at};
 use super::kind::InboundType;
 use crate::model::{Email, Phone, parse_instant, text};
 use chrono::{DateTime, Utc};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 /// Maximum number of events in a batch.
 pub const BATCH_MAX: usize = 100;
@@ -49,9 +49,6 @@ pub struct Actor {
     pub name: Option<String>,
 }
 
-/// The fields of an object, unparsed. Of a repeated name the last one counts.
-type Fields<'a> = HashMap<Cow<'a, str>, &'a RawValue>;
-
 /// A batch whose envelopes and payloads are valid.
 #[derive(Clone, Debug)]
 pub struct Batch<'a> {
@@ -68,8 +65,8 @@ pub fn parse_batch<'a>(body: &'a [u8], tenant: &str) -> Result<Vec<Envelope<'a>>
 
 /// Like [`parse_batch`], and also returns the text of the events.
 pub fn read_batch<'a>(body: &'a [u8], tenant: &str) -> Result<Batch<'a>, Faults> {
-    check_json(body)?;
-    let root: Fields = serde_json::from_slice(body).map_err(|_| Faults::one("", "must be an object"))?;
+    let body = check_json(body)?;
+    let root: Fields = serde_json::from_str(body).map_err(|_| Faults::one("", "must be an object"))?;
     let array = root.get("events").ok_or_else(|| Faults::one("events", "is required"))?;
     let events: Vec<&RawValue> =
         serde_json::from_str(array.get()).map_err(|_| Faults::one("events", "must be an array"))?;
@@ -82,7 +79,7 @@ pub fn read_batch<'a>(body: &'a [u8], tenant: &str) -> Result<Batch<'a>, Faults>
 pub fn parse_events<'a>(text: &'a [u8], tenant: &str) -> Result<Vec<Envelope<'a>>, Faults> {
     let events = elements(text).ok_or_else(|| Faults::one("events", "is not valid JSON"))?;
     for event in &events {
-        check_json_at(event.get().as_bytes(), EVENT_DEPTH)?;
+        check_json_at(event.get(), EVENT_DEPTH)?;
     }
     read_envelopes(&events, tenant)
 }
@@ -106,7 +103,7 @@ fn read_envelopes<'a>(events: &[&'a RawValue], tenant: &str) -> Result<Vec<Envel
     if events.is_empty() || events.len() > BATCH_MAX {
         return Err(Faults::one("events", "must have 1 to 100 events"));
     }
-    let mut reader = Reader { tenant, place: String::new(), faults: Faults::default() };
+    let mut reader = Reader { tenant, index: 0, object: "", faults: Faults::default() };
     let read = events.iter().enumerate().filter_map(|(i, event)| reader.envelope(i, event)).collect();
     if reader.faults.is_empty() { Ok(read) } else { Err(reader.faults) }
 }
@@ -114,18 +111,20 @@ fn read_envelopes<'a>(events: &[&'a RawValue], tenant: &str) -> Result<Vec<Envel
 /// Parses envelopes and collects their faults. A method returns `None` after it has added a fault.
 struct Reader<'t> {
     tenant: &'t str,
-    place: String,
+    /// The event in the batch, and the object in it: nothing, or `.actor`.
+    index: usize,
+    object: &'static str,
     faults: Faults,
 }
 
 impl Reader<'_> {
     fn fault(&mut self, field: &str, what: impl Into<String>) {
-        let place = if field.is_empty() { self.place.clone() } else { format!("{}.{field}", self.place) };
-        self.faults.push(place, what);
+        let (index, object, dot) = (self.index, self.object, if field.is_empty() { "" } else { "." });
+        self.faults.push(format!("events[{index}]{object}{dot}{field}"), what);
     }
 
     fn envelope<'a>(&mut self, index: usize, event: &'a RawValue) -> Option<Envelope<'a>> {
-        self.place = format!("events[{index}]");
+        self.index = index;
         let Ok(fields) = serde_json::from_str::<Fields>(event.get()) else {
             self.fault("", "must be an object");
             return None;
@@ -152,16 +151,16 @@ impl Reader<'_> {
         })
     }
 
-    fn event_id(&mut self, fields: &Fields) -> Option<String> {
+    fn event_id(&mut self, fields: &Fields<'_>) -> Option<String> {
         let id = self.required(fields, "eventId", text::ENVELOPE_ID)?;
         if id.starts_with(RESERVED_PREFIX) {
             self.fault("eventId", "must not start with connect-api:");
             return None;
         }
-        Some(id)
+        Some(id.into_owned())
     }
 
-    fn event_type(&mut self, fields: &Fields) -> Option<InboundType> {
+    fn event_type(&mut self, fields: &Fields<'_>) -> Option<InboundType> {
         let name = self.required(fields, "eventType", usize::MAX)?;
         let kind = InboundType::parse(&name);
         if kind.is_none() {
@@ -171,7 +170,7 @@ impl Reader<'_> {
         kind
     }
 
-    fn occurred_at(&mut self, fields: &Fields) -> Option<DateTime<Utc>> {
+    fn occurred_at(&mut self, fields: &Fields<'_>) -> Option<DateTime<Utc>> {
         let instant = self.required(fields, "occurredAt", usize::MAX)?;
         match parse_instant(&instant) {
             Some(at) => Some(at),
@@ -182,7 +181,7 @@ impl Reader<'_> {
         }
     }
 
-    fn check_tenant(&mut self, fields: &Fields) {
+    fn check_tenant(&mut self, fields: &Fields<'_>) {
         let Some(tenant) = self.required(fields, "tenant", text::ENVELOPE_ID) else { return };
         if !tenant.trim().eq_ignore_ascii_case(self.tenant) {
             self.fault("tenant", "must be the slug of the key's tenant, as in X-Connect-Tenant");
@@ -190,7 +189,7 @@ impl Reader<'_> {
     }
 
     fn payload<'a>(&mut self, fields: &Fields<'a>) -> Option<Option<&'a RawValue>> {
-        let Some(payload) = present(fields, "payload") else { return Some(None) };
+        let Some(payload) = fields.get("payload") else { return Some(None) };
         if payload.get().starts_with('{') {
             return Some(Some(payload));
         }
@@ -198,8 +197,8 @@ impl Reader<'_> {
         None
     }
 
-    fn actor(&mut self, fields: &Fields) -> Option<Actor> {
-        let Some(actor) = present(fields, "actor") else {
+    fn actor(&mut self, fields: &Fields<'_>) -> Option<Actor> {
+        let Some(actor) = fields.get("actor") else {
             self.fault("actor", "is required");
             return None;
         };
@@ -207,8 +206,7 @@ impl Reader<'_> {
             self.fault("actor", "must be an object");
             return None;
         };
-        let envelope = self.place.clone();
-        self.place.push_str(".actor");
+        self.object = ".actor";
         let before = self.faults.0.len();
         let actor = self.actor_fields(&fields);
         if self.faults.0.len() == before
@@ -218,11 +216,11 @@ impl Reader<'_> {
         {
             self.fault("", "must have at least one of email, phone, externalId");
         }
-        self.place = envelope;
+        self.object = "";
         (self.faults.0.len() == before).then_some(actor)
     }
 
-    fn actor_fields(&mut self, fields: &Fields) -> Actor {
+    fn actor_fields(&mut self, fields: &Fields<'_>) -> Actor {
         let kind = self.required(fields, "type", usize::MAX);
         if kind.is_some_and(|kind| kind != "contact") {
             self.fault("type", "must be contact");
@@ -231,13 +229,13 @@ impl Reader<'_> {
         let email = email.and_then(|email| email.map_err(|what| self.fault("email", what)).ok());
         let phone = self.optional(fields, "phone", text::PHONE).map(|sent| Phone::parse(&sent));
         let phone = phone.and_then(|phone| phone.map_err(|what| self.fault("phone", what)).ok()).flatten();
-        let external_id = self.optional(fields, "externalId", text::EXTERNAL_ID);
-        let name = self.optional(fields, "name", text::NAME);
+        let external_id = self.optional(fields, "externalId", text::EXTERNAL_ID).map(Cow::into_owned);
+        let name = self.optional(fields, "name", text::NAME).map(Cow::into_owned);
         Actor { email, phone, external_id, name }
     }
 
-    fn required(&mut self, fields: &Fields, field: &str, max: usize) -> Option<String> {
-        let Some(value) = present(fields, field) else {
+    fn required<'a>(&mut self, fields: &Fields<'a>, field: &str, max: usize) -> Option<Cow<'a, str>> {
+        let Some(value) = fields.get(field) else {
             self.fault(field, "is required");
             return None;
         };
@@ -250,17 +248,19 @@ impl Reader<'_> {
     }
 
     /// A trimmed string; null and empty count as absent (D6).
-    fn optional(&mut self, fields: &Fields, field: &str, max: usize) -> Option<String> {
-        let text = self.string(present(fields, field)?, field, usize::MAX)?;
-        let text = text.trim();
-        if text::is_blank(text) || !self.check_length(text, field, max) {
+    fn optional<'a>(&mut self, fields: &Fields<'a>, field: &str, max: usize) -> Option<Cow<'a, str>> {
+        let text = match self.string(fields.get(field)?, field, usize::MAX)? {
+            Cow::Borrowed(text) => Cow::Borrowed(text.trim()),
+            Cow::Owned(text) => Cow::Owned(text.trim().to_owned()),
+        };
+        if text::is_blank(&text) || !self.check_length(&text, field, max) {
             return None;
         }
-        Some(text.to_owned())
+        Some(text)
     }
 
-    fn string(&mut self, value: &RawValue, field: &str, max: usize) -> Option<String> {
-        let Ok(text) = serde_json::from_str::<String>(value.get()) else {
+    fn string<'a>(&mut self, value: &'a RawValue, field: &str, max: usize) -> Option<Cow<'a, str>> {
+        let Ok(Text(text)) = serde_json::from_str(value.get()) else {
             self.fault(field, "must be a string");
             return None;
         };
@@ -274,9 +274,4 @@ impl Reader<'_> {
         }
         true
     }
-}
-
-/// The field, unless it is absent or null.
-fn present<'a>(fields: &Fields<'a>, field: &str) -> Option<&'a RawValue> {
-    fields.get(field).copied().filter(|value| value.get() != "null")
 }

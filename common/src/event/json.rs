@@ -8,17 +8,22 @@ use std::fmt;
 /// Deepest nesting of objects and arrays; the body's outermost one counts.
 pub const MAX_DEPTH: u32 = 64;
 
-/// Checks that `body` is one JSON value that the database can store and the worker can parse.
-pub(crate) fn check_json(body: &[u8]) -> Result<(), Faults> {
+/// Checks that `body` is one JSON value that the database can store and the worker can parse, and returns its text.
+pub(crate) fn check_json(body: &[u8]) -> Result<&str, Faults> {
     if body.is_empty() {
         return Err(Faults::one("", "is empty"));
     }
-    check_json_at(body, 0)
+    let Ok(text) = std::str::from_utf8(body) else {
+        // Only this reader says where.
+        let read = ValueChecker { depth: 0 }.deserialize(&mut serde_json::Deserializer::from_slice(body));
+        return Err(Faults::one("", read.map_or_else(|error| describe(&error), |()| "is not valid JSON".to_owned())));
+    };
+    check_json_at(text, 0).map(|()| text)
 }
 
 /// Like [`check_json`], for a value nested `depth` levels deep in its body.
-pub(super) fn check_json_at(value: &[u8], depth: u32) -> Result<(), Faults> {
-    let mut reader = serde_json::Deserializer::from_slice(value);
+pub(super) fn check_json_at(value: &str, depth: u32) -> Result<(), Faults> {
+    let mut reader = serde_json::Deserializer::from_str(value);
     ValueChecker { depth }
         .deserialize(&mut reader)
         .and_then(|()| reader.end())

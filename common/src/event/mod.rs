@@ -2,12 +2,14 @@
 
 mod envelope;
 mod fault;
+mod fields;
 mod json;
 mod kind;
 mod result;
 
 pub use envelope::{Actor, BATCH_MAX, Batch, Envelope, RESERVED_PREFIX, parse_batch, parse_events, read_batch};
 pub use fault::{Fault, Faults};
+pub use fields::Fields;
 pub use json::MAX_DEPTH;
 pub(crate) use json::check_json;
 pub use kind::{InboundType, OutboundType, TEST_EVENT_TYPE};

@@ -86,8 +86,7 @@ impl From<Faults> for BodyError {
 
 /// Parses the body of a records route.
 pub fn parse<T: RecordBody>(body: &[u8]) -> Result<T, BodyError> {
-    check_json(body)?;
-    let sent = tree::replace_long_numbers(&String::from_utf8_lossy(body));
+    let sent = tree::replace_long_numbers(check_json(body)?);
     let tree = Node::parse(sent.as_bytes()).map_err(|_| Faults::one("", "is not valid JSON"))?;
     let mut faults = tree::find_repeated_fields(&tree);
     match deserr::deserialize::<T, Node, Faults>(tree) {

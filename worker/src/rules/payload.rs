@@ -6,12 +6,11 @@
 
 use super::{InternalError, Warnings};
 use chrono::{DateTime, SubsecRound, Utc};
+use common::event::Fields;
 use common::model::{self, parse_instant, text};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use std::borrow::Cow;
-use std::collections::HashMap;
 
 /// The field's value is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,11 +19,9 @@ pub(crate) struct Rejected;
 /// The result of reading a field: a value, no value, or rejected.
 pub(crate) type FieldResult<T> = Result<Option<T>, Rejected>;
 
-/// The fields of a JSON object, each as the bytes that were sent. The last one of a repeated name counts.
+/// The fields of a JSON object, each as the bytes that were sent.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Payload<'a> {
-    fields: HashMap<Cow<'a, str>, &'a RawValue>,
-}
+pub(crate) struct Payload<'a>(Fields<'a>);
 
 impl<'a> Payload<'a> {
     /// The fields of an envelope's payload; empty if it has no payload.
@@ -37,12 +34,12 @@ impl<'a> Payload<'a> {
 
     /// The fields of a JSON object.
     pub(crate) fn object(raw: &'a RawValue) -> Result<Self, Rejected> {
-        parse(raw).map(|fields| Self { fields })
+        parse(raw).map(Self)
     }
 
     /// The field, unless it is absent or null.
     pub(crate) fn get(&self, field: &str) -> Option<&'a RawValue> {
-        self.fields.get(field).copied().filter(|value| value.get() != "null")
+        self.0.get(field)
     }
 
     /// Reads a field with `read`, unless it is absent or null.
