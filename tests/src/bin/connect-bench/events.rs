@@ -1,9 +1,10 @@
 //! Events about known people: in batches of 100, on analyzed tables and on tables that were never analyzed, and one by
 //! one.
 
+use crate::bare_steps::BareSteps;
 use crate::comparison::Comparison;
 use crate::inserts::{insert_people, inserts};
-use crate::measure::Shape;
+use crate::measure::{Shape, measure, timed};
 use crate::options::Options;
 use crate::round_trips::round_trips;
 use crate::traffic::Traffic;
@@ -64,18 +65,24 @@ async fn world(is_analyzed: bool, options: &Options) -> World {
 pub(crate) async fn single(options: &Options) -> String {
     let world = filled().await;
     let mut comparison = Comparison::of_rates("events", "round trips");
+    let (mut steps, bare) = (Comparison::of_p50("events", "bare steps"), BareSteps::new(&world).await);
+    let shape = |connections| Shape { traffic: Traffic::Identified, batch: 1, connections };
     for _ in 0..options.rounds {
+        let floor = measure(1, options.floor(), 1, async |_| timed(bare.event("")).await.1);
+        steps.measure("connections: 1", &world, shape(1).load(&world, options.duration()), floor).await;
         for connections in [1, 8, 32] {
-            let shape = Shape { traffic: Traffic::Identified, batch: 1, connections };
+            let shape = shape(connections);
             let load = shape.load(&world, options.duration());
             let floor = round_trips(&world, connections, options.floor());
             comparison.measure(&format!("connections: {connections}"), &world, load, floor).await;
         }
     }
     comparison.check_context_switches(&SWITCHES_MAX);
+    bare.delete().await;
     format!(
-        "`contact.identified`, an event a request. Floor: bare round trips over a quorum queue (publish, confirm, consume, direct\nreply, acknowledge) by as many callers; it has no HTTP, and no database. Its context switches are those of RabbitMQ and of the\nAMQP library, which has a thread for each connection: an event cannot do with fewer.\n\n{}{}",
+        "`contact.identified`, an event a request. Floor: bare round trips over a quorum queue (publish, confirm, consume, direct\nreply, acknowledge) by as many callers; it has no HTTP, and no database. Its context switches are those of RabbitMQ and of the\nAMQP library, which has a thread for each connection: an event cannot do with fewer.\n\n{}\nThe same with a floor that has the database: a row whose commit does not wait for the disk (the signature), the round\ntrip, and a row whose commit does, by one bare client.\n\n{}{}",
         comparison.tables(),
+        steps.figures(),
         warnings(&world)
     )
 }

@@ -3,6 +3,7 @@
 //! Each figure is the median of several rounds. In a round the floor is measured right after the load, so that a ratio
 //! stays valid when the machine's speed drifts. A step that takes longer than a minute ends the run.
 
+mod bare_steps;
 mod comparison;
 mod document;
 mod events;

@@ -1,9 +1,9 @@
 //! Deliveries of events that are in the outbox already, and the time from a quiet agency's request to its webhook.
 
+use crate::bare_steps::BareSteps;
 use crate::comparison::Comparison;
 use crate::measure::{LoadStats, Sender, measure, steady, timed};
 use crate::options::Options;
-use crate::round_trips::BareQueue;
 use crate::traffic::Traffic;
 use crate::worlds::{builder, fill, run_copies, warnings};
 use common::signature::sign_webhook;
@@ -61,7 +61,7 @@ pub(crate) async fn run(options: &Options) -> String {
         times.measure(&format!("beside {FLOOD} deliveries"), &setups[0].world, beside, alone).await;
         for rate in [QUIET_RATE, BUSY_RATE] {
             let agency = setups[0].agency(rate, options.duration());
-            let bare = setups[0].bare_steps(rate, options.floor().max(MIN_STEADY));
+            let bare = Box::pin(setups[0].bare_steps(rate, options.floor().max(MIN_STEADY)));
             steps.measure(&format!("{rate} a second"), &setups[0].world, agency, bare).await;
         }
     }
@@ -165,29 +165,20 @@ impl Setup {
 
     /// What no webhook can do without, at a steady rate, by bare clients.
     async fn bare_steps(&self, rate: f64, length: Duration) -> LoadStats {
-        let (queue, undurable) = (BareQueue::open(&self.world).await, self.world.database.connect().await);
-        let table = "CREATE TABLE IF NOT EXISTS bare_steps (id uuid PRIMARY KEY, body text)";
-        self.database.batch_execute(table).await.expect("a table");
-        undurable.batch_execute("SET synchronous_commit = off").await.expect("a setting");
-        let (caller, http) = (queue.caller().await, HttpClient::for_other_server(self.receiver.address()));
-        let insert = "INSERT INTO bare_steps VALUES ($1, $2)";
-        let statements = [undurable.prepare(insert).await, self.database.prepare(insert).await];
-        let [entry, commit] = statements.map(|statement| statement.expect("a statement"));
+        let (bare, http) = (BareSteps::new(&self.world).await, HttpClient::for_other_server(self.receiver.address()));
         let started = Instant::now();
         let times = steady(rate, length, async || {
             let steps = async {
                 http.send(&signed()).await;
-                undurable.execute(&entry, &[&Uuid::now_v7(), &""]).await.expect("an entry");
-                caller.call().await;
-                self.database.execute(&commit, &[&Uuid::now_v7(), &ENVELOPE]).await.expect("a commit");
-                undurable.execute(&entry, &[&Uuid::now_v7(), &ENVELOPE]).await.expect("a delivery");
+                bare.event(ENVELOPE).await;
+                bare.row(ENVELOPE).await;
                 http.send(&signed()).await;
             };
             timed(steps).await.1
         })
         .await;
         let took = started.elapsed();
-        queue.delete().await;
+        bare.delete().await;
         LoadStats::new(times.len(), took, times)
     }
 }
