@@ -21,7 +21,7 @@ pub(crate) enum Refusal {
     InvalidRequest(String),
     NotFound,
     /// The route exists, but not with this method; the text lists its methods, as in an `Allow` header.
-    MethodNotAllowed(&'static str),
+    MethodNotAllowed(String),
     /// The body didn't arrive in time.
     RequestTimeout,
     /// The body has more than this number of bytes, `CONNECT_MAX_BODY`.
@@ -59,7 +59,7 @@ pub(crate) struct RefusalRow {
     pub(crate) body: Value,
     /// The header `Retry-After`, in seconds.
     pub(crate) retry_after: Option<u32>,
-    pub(crate) allow: Option<&'static str>,
+    pub(crate) allow: Option<String>,
 }
 
 impl RefusalRow {
@@ -78,8 +78,8 @@ impl RefusalRow {
         Self { retry_after: Some(seconds), ..self }
     }
 
-    fn allow(self, methods: &'static str) -> Self {
-        Self { allow: Some(methods), ..self }
+    fn allow(self, methods: &str) -> Self {
+        Self { allow: Some(methods.to_owned()), ..self }
     }
 }
 
@@ -159,8 +159,8 @@ impl warp::Reply for Refusal {
         if let Some(seconds) = row.retry_after {
             headers.insert(RETRY_AFTER, seconds.into());
         }
-        if let Some(methods) = row.allow {
-            headers.insert(ALLOW, HeaderValue::from_static(methods));
+        if let Some(methods) = row.allow.and_then(|methods| HeaderValue::try_from(methods).ok()) {
+            headers.insert(ALLOW, methods);
         }
         response
     }
@@ -180,7 +180,7 @@ pub(crate) mod tests {
             (Refusal::Forbidden, 403, "forbidden", false),
             (Refusal::InvalidRequest("events: is required".to_owned()), 400, "invalid_request", false),
             (Refusal::NotFound, 404, "not_found", false),
-            (Refusal::MethodNotAllowed("POST"), 405, "method_not_allowed", false),
+            (Refusal::MethodNotAllowed("POST".to_owned()), 405, "method_not_allowed", false),
             (Refusal::RequestTimeout, 408, "request_timeout", false),
             (Refusal::PayloadTooLarge(4 << 20), 413, "payload_too_large", false),
             (Refusal::ReplayStoreUnavailable, 503, "replay_store_unavailable", true),

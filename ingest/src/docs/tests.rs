@@ -34,12 +34,12 @@ fn items(array: &Value) -> impl Iterator<Item = &Value> {
     array.as_array().into_iter().flatten()
 }
 
-fn endpoints() -> impl Iterator<Item = Endpoint> {
-    Route::ALL.into_iter().flat_map(Route::endpoints).copied()
-}
-
-fn operation(document: &Value, endpoint: Endpoint) -> &Value {
-    &document["paths"][endpoint.route().pattern()][endpoint.method().to_lowercase()]
+/// All endpoints, and what the document says of each.
+fn operations(document: &Value) -> impl Iterator<Item = (Endpoint, &Value)> {
+    Route::ALL.iter().flat_map(move |route| {
+        let path = &document["paths"][route.pattern()];
+        route.endpoints().iter().map(move |endpoint| (*endpoint, &path[endpoint.method().to_lowercase()]))
+    })
 }
 
 fn writes(endpoint: Endpoint) -> bool {
@@ -49,7 +49,7 @@ fn writes(endpoint: Endpoint) -> bool {
 #[test]
 fn exactly_the_served_endpoints_are_described() {
     let document = document();
-    assert_eq!(names(&document["paths"]), Route::ALL.map(Route::pattern).into());
+    assert_eq!(names(&document["paths"]), Route::ALL.iter().map(|route| route.pattern()).collect());
     for route in Route::ALL {
         let methods: Vec<_> = route.endpoints().iter().map(|it| it.method().to_lowercase()).collect();
         let described = names(&document["paths"][route.pattern()]);
@@ -63,8 +63,7 @@ fn exactly_the_served_endpoints_are_described() {
 #[test]
 fn each_endpoint_is_described_with_its_credentials_and_headers() {
     let document = document();
-    for endpoint in endpoints() {
-        let operation = operation(&document, endpoint);
+    for (endpoint, operation) in operations(&document) {
         let scheme = if endpoint.kind() == EndpointKind::Intake { "ConnectSignatureV1" } else { "ConnectSignatureV2" };
         let needed = |scope: Scope| json!({"ConnectKey": [scope.as_str()], "ConnectTenant": [], scheme: []});
         let expected: Vec<_> = endpoint.scope().map(needed).into_iter().collect();
@@ -170,9 +169,9 @@ fn refusal(error: &Value) -> Refusal {
 #[test]
 fn each_endpoint_is_described_with_exactly_its_refusals() {
     let (document, all) = (document(), all_codes());
-    for endpoint in endpoints() {
+    for (endpoint, operation) in operations(&document) {
         let mut described = BTreeSet::new();
-        for (status, response) in operation(&document, endpoint)["responses"].as_object().unwrap() {
+        for (status, response) in operation["responses"].as_object().unwrap() {
             let response = resolved(&document, response);
             if !status.starts_with(['4', '5']) {
                 continue;

@@ -5,13 +5,14 @@ use common::metrics::{HTTP_DURATION, HTTP_REQUESTS, Handles};
 use hyper::{Method, StatusCode};
 use metrics::{Counter, Histogram};
 use std::time::Duration;
+use strum::EnumCount;
 
 /// The labels of methods. All others share the last one, because callers can invent methods.
 const METHODS: [&str; 8] = ["GET", "POST", "PATCH", "PUT", "DELETE", "HEAD", "OPTIONS", "other"];
 /// Status codes whose counters are kept; those of others are looked up each time.
 const STATUSES: [u16; 16] = [200, 201, 304, 400, 401, 403, 404, 405, 408, 409, 412, 413, 422, 429, 500, 503];
 /// The routes, and one more for requests without a route.
-const ROUTES: usize = Route::ALL.len() + 1;
+const ROUTES: usize = Route::COUNT + 1;
 
 static REQUESTS: Handles<Counter, { ROUTES * METHODS.len() * STATUSES.len() }> = Handles::new();
 static DURATIONS: Handles<Histogram, ROUTES> = Handles::new();
@@ -80,7 +81,7 @@ mod tests {
     #[test]
     fn requests_with_different_labels_are_counted_apart() {
         let mut numbers = Vec::new();
-        for route in Route::ALL.into_iter().map(Some).chain([None]) {
+        for route in Route::ALL.iter().copied().map(Some).chain([None]) {
             for method in 0..METHODS.len() {
                 let labels = RequestLabels { route, method };
                 numbers.extend(STATUSES.map(|status| labels.number(StatusCode::from_u16(status).unwrap())));
@@ -101,10 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn each_route_is_listed_at_its_place() {
-        for (place, route) in Route::ALL.into_iter().enumerate() {
-            assert_eq!(route as usize, place);
-        }
+    fn a_route_is_labeled_with_its_pattern() {
         assert_eq!(RequestLabels::of(&Method::GET).at(Some(Route::Docs)).route(), "/docs");
         assert_eq!(RequestLabels::of(&Method::GET).route(), "unknown");
     }

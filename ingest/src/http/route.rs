@@ -3,8 +3,9 @@
 
 use common::model::Scope;
 use hyper::Method;
+use strum::{EnumCount, VariantArray};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumCount, VariantArray)]
 pub(crate) enum Route {
     Events,
     Clients,
@@ -23,17 +24,7 @@ pub(crate) enum Route {
 
 impl Route {
     /// All of them, in the order in which they are described.
-    pub(crate) const ALL: [Self; 9] = [
-        Self::Events,
-        Self::Clients,
-        Self::Client,
-        Self::Leads,
-        Self::Lead,
-        Self::Trip,
-        Self::Webhooks,
-        Self::OpenApi,
-        Self::Docs,
-    ];
+    pub(crate) const ALL: &'static [Self] = Self::VARIANTS;
 
     /// The path, with placeholders in braces.
     pub(crate) const fn pattern(self) -> &'static str {
@@ -53,7 +44,7 @@ impl Route {
     /// The route of a path, and the id in it, which is empty where the pattern has none. Paths match exactly: a trailing
     /// slash makes another path.
     pub(crate) fn at(path: &str) -> Option<(Self, &str)> {
-        Self::ALL.into_iter().find_map(|route| Some((route, id_in(route.pattern(), path)?)))
+        Self::ALL.iter().find_map(|route| Some((*route, id_in(route.pattern(), path)?)))
     }
 
     /// The endpoints at this path.
@@ -73,18 +64,12 @@ impl Route {
 
     /// The endpoint of a method at this path.
     pub(crate) fn endpoint(self, method: &Method) -> Option<Endpoint> {
-        self.endpoints().iter().copied().find(|endpoint| endpoint.method() == method.as_str())
+        self.endpoints().iter().copied().find(|endpoint| endpoint.methods().contains(&method.as_str()))
     }
 
-    /// The allowed methods, as in an `Allow` header (D4). HEAD, which only pages support (D34), is no endpoint of its own.
-    pub(crate) const fn methods(self) -> &'static str {
-        match self {
-            Self::Events => "POST",
-            Self::Clients | Self::Leads => "GET, POST",
-            Self::Client | Self::Lead | Self::Trip => "GET, PATCH",
-            Self::Webhooks => "GET",
-            Self::OpenApi | Self::Docs => "GET, HEAD",
-        }
+    /// The allowed methods, as in an `Allow` header (D4).
+    pub(crate) fn methods(self) -> String {
+        self.endpoints().iter().flat_map(|endpoint| endpoint.methods()).copied().collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -145,20 +130,6 @@ pub(crate) enum EndpointKind {
 }
 
 impl Endpoint {
-    pub(crate) const fn route(self) -> Route {
-        match self {
-            Self::SendEvents => Route::Events,
-            Self::FindClients | Self::CreateClient => Route::Clients,
-            Self::GetClient | Self::ChangeClient => Route::Client,
-            Self::FindLeads | Self::CreateLead => Route::Leads,
-            Self::GetLead | Self::ChangeLead => Route::Lead,
-            Self::GetTrip | Self::ChangeTrip => Route::Trip,
-            Self::ReadFeed => Route::Webhooks,
-            Self::GetOpenApi => Route::OpenApi,
-            Self::GetDocs => Route::Docs,
-        }
-    }
-
     pub(crate) const fn kind(self) -> EndpointKind {
         match self {
             Self::SendEvents => EndpointKind::Intake,
@@ -172,10 +143,16 @@ impl Endpoint {
     }
 
     pub(crate) const fn method(self) -> &'static str {
+        self.methods()[0]
+    }
+
+    /// Its method, and HEAD where it is supported, which only pages do (D34).
+    const fn methods(self) -> &'static [&'static str] {
         match self.kind() {
-            EndpointKind::Intake | EndpointKind::Create => "POST",
-            EndpointKind::LookUp | EndpointKind::Read | EndpointKind::Feed | EndpointKind::Description => "GET",
-            EndpointKind::Change => "PATCH",
+            EndpointKind::Intake | EndpointKind::Create => &["POST"],
+            EndpointKind::LookUp | EndpointKind::Read | EndpointKind::Feed => &["GET"],
+            EndpointKind::Change => &["PATCH"],
+            EndpointKind::Description => &["GET", "HEAD"],
         }
     }
 
@@ -199,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_path_is_of_the_route_whose_pattern_it_has() {
-        for route in Route::ALL {
+        for &route in Route::ALL {
             let (filled, id) = match route.pattern().split_once('{') {
                 Some(_) => (route.pattern().replace("{clientId}", "a%2Fb").replace("{leadId}", "a%2Fb"), "a%2Fb"),
                 None => (route.pattern().to_owned(), ""),
