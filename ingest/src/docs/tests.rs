@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::http::conditions::IF_MATCH_MAX;
-use crate::http::idempotency_key::IdempotencyKey;
+use crate::http::idempotency_key;
 use crate::http::route::{Endpoint, EndpointKind, Route};
 use crate::refusal::Refusal;
 use crate::settings::Settings;
@@ -301,6 +301,6 @@ fn the_figures_of_the_description_are_those_of_the_code() {
         assert!(said.contains(&figure), "{figure}");
     }
     let parameters = &document["components"]["parameters"];
-    assert_eq!(parameters["Idempotency-Key"]["schema"]["maxLength"], IdempotencyKey::MAX_LEN);
+    assert_eq!(parameters["Idempotency-Key"]["schema"]["maxLength"], idempotency_key::MAX_LEN);
     assert_eq!(parameters["If-Match"]["schema"]["maxLength"], IF_MATCH_MAX);
 }

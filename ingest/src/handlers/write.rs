@@ -7,7 +7,7 @@ use crate::admission::write_units;
 use crate::http::RequestHead;
 use crate::http::conditions::if_match;
 use crate::http::dry_run::is_dry_run;
-use crate::http::idempotency_key::IdempotencyKey;
+use crate::http::idempotency_key::idempotency_key;
 use crate::publish::writes::ValidWrite;
 use crate::refusal::Refusal;
 use crate::response;
@@ -25,8 +25,7 @@ const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-repl
 pub(super) async fn handle(
     services: &Services, head: &RequestHead, VerifiedRequest { body, verified }: &VerifiedRequest, resource: &Resource,
 ) -> Result<Response, Refusal> {
-    let key = resource.is_list().then(|| IdempotencyKey::from_headers(&head.headers)).transpose();
-    let key = key.map(|key| key.map(|key| key.as_str().to_owned()));
+    let key = resource.is_list().then(|| idempotency_key(&head.headers)).transpose();
     let came_with = key.as_ref().ok().cloned().flatten();
     // The header is not signed: the signature of a dry run must not be good for a real write with the same key (D3).
     let came_with = came_with.filter(|_| is_dry_run(&head.headers) == Ok(false));
