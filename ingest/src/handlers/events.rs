@@ -2,7 +2,7 @@
 
 use super::{Services, VerifiedRequest};
 use crate::admission::batch_units;
-use crate::http::{RequestHead, dry_run};
+use crate::http::RequestHead;
 use crate::publish::batch::ValidBatch;
 use crate::refusal::Refusal;
 use crate::response;
@@ -44,7 +44,7 @@ async fn ingest_verified(
 /// Parses and validates a batch, and counts its backlog units; 400 with all invalid places. What was parsed is not kept
 /// while the request waits.
 fn parse_valid_batch(head: &RequestHead, body: &Bytes, tenant: &str) -> Result<(u64, ValidBatch), Refusal> {
-    let dry_run = dry_run::is_dry_run(&head.headers)?;
+    let dry_run = head.dry_run.clone()?;
     run_cpu_bound(body.len(), || match read_batch(body, tenant) {
         Ok(batch) => {
             let valid = ValidBatch {

@@ -6,7 +6,6 @@ use super::{Services, VerifiedRequest};
 use crate::admission::write_units;
 use crate::http::RequestHead;
 use crate::http::conditions::if_match;
-use crate::http::dry_run::is_dry_run;
 use crate::http::idempotency_key::idempotency_key;
 use crate::publish::writes::ValidWrite;
 use crate::refusal::Refusal;
@@ -28,7 +27,7 @@ pub(super) async fn handle(
     let key = resource.is_list().then(|| idempotency_key(&head.headers)).transpose();
     let came_with = key.as_ref().ok().cloned().flatten();
     // The header is not signed: the signature of a dry run must not be good for a real write with the same key (D3).
-    let came_with = came_with.filter(|_| is_dry_run(&head.headers) == Ok(false));
+    let came_with = came_with.filter(|_| head.dry_run == Ok(false));
     let parse = || key.and_then(|key| parse_valid_write(head, resource, key, body));
     let (share, write) = services.admit(verified, &services.writes.queue, came_with, parse).await?;
     written(services.writes.submit(head.request_context, verified.caller(), write, body, share).await?)
@@ -38,7 +37,7 @@ pub(super) async fn handle(
 fn parse_valid_write(
     head: &RequestHead, resource: &Resource, idempotency_key: Option<String>, body: &[u8],
 ) -> Result<(u64, ValidWrite), Refusal> {
-    let dry_run = is_dry_run(&head.headers)?;
+    let dry_run = head.dry_run.clone()?;
     let target = match resource {
         Resource::Clients => WriteTarget::NewClient,
         Resource::Client(id) => WriteTarget::Client(client_id(id)?),

@@ -2,13 +2,13 @@
 
 use crate::http::RequestHead;
 use crate::refusal::Refusal;
+use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
-use hyper::{HeaderMap, Method};
 
 const HEADER: HeaderName = HeaderName::from_static("connect-dry-run");
 
 /// Whether the request is a dry run. 400 when the header is repeated, or has another value than `true`.
-pub(crate) fn is_dry_run(headers: &HeaderMap) -> Result<bool, Refusal> {
+pub(super) fn is_dry_run(headers: &HeaderMap) -> Result<bool, Refusal> {
     let mut values = headers.get_all(HEADER).iter();
     let fault = match (values.next(), values.next()) {
         (None, _) => return Ok(false),
@@ -19,14 +19,9 @@ pub(crate) fn is_dry_run(headers: &HeaderMap) -> Result<bool, Refusal> {
     Err(Refusal::InvalidRequest(format!("Connect-Dry-Run: {fault}")))
 }
 
-/// Whether the request would write, and has the header with its valid value.
-pub(crate) fn is_dry_write(head: &RequestHead) -> bool {
-    [Method::POST, Method::PATCH].contains(&head.method) && is_dry_run(&head.headers) == Ok(true)
-}
-
 /// Names a dry run in its response, so that its caller knows that the header had its effect.
-pub(crate) fn mark(head: &RequestHead, response: &mut HeaderMap) {
-    if is_dry_write(head) {
+pub(super) fn mark(head: &RequestHead, response: &mut HeaderMap) {
+    if head.is_dry_write() {
         response.insert(HEADER, HeaderValue::from_static("true"));
     }
 }

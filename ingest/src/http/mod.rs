@@ -2,7 +2,7 @@
 //! and observability.
 
 pub(crate) mod conditions;
-pub(crate) mod dry_run;
+mod dry_run;
 pub(crate) mod idempotency_key;
 mod metrics;
 pub(crate) mod observe;
@@ -10,6 +10,7 @@ pub(crate) mod query;
 pub(crate) mod route;
 mod violation;
 
+use crate::refusal::Refusal;
 use common::caller::Caller;
 use common::http::{BodySource, RequestOrigin};
 use common::trace::RequestContext;
@@ -25,6 +26,8 @@ pub(crate) struct RequestHead {
     pub(crate) uri: Uri,
     /// All headers, repeated ones included.
     pub(crate) headers: HeaderMap,
+    /// Whether it is a dry run, or 400.
+    pub(crate) dry_run: Result<bool, Refusal>,
     /// The request's id and trace context, which messages and log lines carry on.
     pub(crate) request_context: RequestContext,
     /// The peer and its connection.
@@ -42,6 +45,11 @@ impl RequestHead {
     /// The query string as sent, empty when there is none.
     pub(crate) fn query(&self) -> &str {
         self.uri.query().unwrap_or_default()
+    }
+
+    /// Whether the request would write, and is a dry run.
+    pub(crate) fn is_dry_write(&self) -> bool {
+        [Method::POST, Method::PATCH].contains(&self.method) && self.dry_run == Ok(true)
     }
 
     /// Who sends the body, and what the headers say of it.

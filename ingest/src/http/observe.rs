@@ -124,6 +124,7 @@ fn take_head(
     let head = Arc::new(RequestHead {
         method: request.method().clone(),
         uri: request.uri().clone(),
+        dry_run: dry_run::is_dry_run(request.headers()),
         headers: mem::take(request.headers_mut()),
         request_context,
         origin,

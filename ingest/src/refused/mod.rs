@@ -11,8 +11,8 @@ mod detail;
 mod list;
 
 use crate::auth::{AuthFailure, FailedCheck, Verified};
+use crate::http::RequestHead;
 use crate::http::route::Route;
-use crate::http::{RequestHead, dry_run};
 use crate::refusal::Refusal;
 use crate::store::refused_requests::{self, RefusedRow};
 use crate::store::{self, api_key_requests};
@@ -94,7 +94,7 @@ impl KeyRequestRecorder {
         &self, head: &RequestHead, body: &Bytes, verified: &Verified, result: &Result<T, Refusal>,
     ) {
         let key = &verified.caller().key;
-        let is_counted = !dry_run::is_dry_write(head);
+        let is_counted = !head.is_dry_write();
         let count_accepted = || {
             if is_counted {
                 lock(&self.0.of_existing_keys).count_accepted(key);
@@ -197,6 +197,6 @@ fn row(
         signed_at: None,
         body_sha256: None,
         body_bytes: body.len(),
-        dry_run: dry_run::is_dry_write(head),
+        dry_run: head.is_dry_write(),
     }
 }
