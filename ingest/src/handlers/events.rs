@@ -9,36 +9,18 @@ use crate::response;
 use bytes::Bytes;
 use common::cpu_bound::run_cpu_bound;
 use common::event::read_batch;
-use common::http::BodyStream;
-use common::model::Scope;
-use common::signature::Scheme;
-use warp::Reply;
 use warp::http::StatusCode;
 use warp::reply::Response;
 
-/// Responds to a batch with its result, or with a refusal.
-pub(crate) async fn post(services: &Services, head: &RequestHead, body: impl BodyStream) -> Response {
-    match ingest(services, head, body).await {
-        Ok(result) => response::json(StatusCode::OK, result),
-        Err(refusal) => refusal.into_response(),
-    }
-}
-
-async fn ingest(services: &Services, head: &RequestHead, body: impl BodyStream) -> Result<Vec<u8>, Refusal> {
-    let request = services.verify(head, body, Scheme::V1, Scope::EventsIngest).await?;
-    let result = ingest_verified(services, head, &request).await;
-    services.refused.note_result(head, &request.body, &request.verified, &result);
-    result
-}
-
-/// Parses the batch, admits it, and has the worker apply it.
-async fn ingest_verified(
+/// Parses the batch, admits it, has the worker apply it, and responds with its result.
+pub(super) async fn handle(
     services: &Services, head: &RequestHead, VerifiedRequest { body, verified }: &VerifiedRequest,
-) -> Result<Vec<u8>, Refusal> {
+) -> Result<Response, Refusal> {
     let caller = verified.caller();
     let parse = || parse_valid_batch(head, body, &caller.tenant);
     let (share, batch) = services.admit(verified, &services.events.queue, None, parse).await?;
-    services.events.submit(head.request_context, caller, batch, share).await
+    let result = services.events.submit(head.request_context, caller, batch, share).await?;
+    Ok(response::json(StatusCode::OK, result))
 }
 
 /// Parses and validates a batch, and counts its backlog units; 400 with all invalid places. What was parsed is not kept

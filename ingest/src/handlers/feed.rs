@@ -10,10 +10,8 @@ use crate::reads::{not_found, or_internal_error};
 use crate::refusal::Refusal;
 use crate::store::deliveries::{self, FeedDelivery, FeedPage, FeedQuery};
 use crate::store::records::{RecordLookup, RecordQuery};
-use common::http::BodyStream;
 use common::model::{KeyPrefix, Scope, TenantId};
 use common::shares::Counts;
-use common::signature::Scheme;
 use serde::Serialize;
 use std::ops::RangeInclusive;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -90,19 +88,7 @@ impl Drop for FeedWait<'_> {
 }
 
 /// Responds with a part of the feed.
-pub(crate) async fn get(services: &Services, head: &RequestHead, body: impl BodyStream) -> Response {
-    let handled = match services.verify(head, body, Scheme::V2, Scope::WebhooksRead).await {
-        Ok(request) => {
-            let result = read_page(services, head, &request).await;
-            services.refused.note_result(head, &request.body, &request.verified, &result);
-            result
-        }
-        Err(refusal) => Err(refusal),
-    };
-    handled.unwrap_or_else(Refusal::into_response)
-}
-
-async fn read_page(
+pub(super) async fn handle(
     services: &Services, head: &RequestHead, VerifiedRequest { verified, .. }: &VerifiedRequest,
 ) -> Result<Response, Refusal> {
     let (caller, waits) = (verified.caller(), &services.feed_waits);

@@ -1,15 +1,14 @@
 //! The handlers of the routes, and what all of them share. Each reads like D1, from top to bottom.
 
-pub(crate) mod events;
+mod events;
 pub(crate) mod feed;
 mod read;
-pub(crate) mod records;
-pub(crate) mod resource;
 mod write;
 
 use crate::admission::Share;
 use crate::auth::{Auth, AuthError, Verified};
 use crate::http::RequestHead;
+use crate::http::route::Endpoint;
 use crate::overload::OverloadReason;
 use crate::publish::QueuePublisher;
 use crate::publish::events::EventPublisher;
@@ -18,12 +17,18 @@ use crate::reads::{ReadLimit, RecordReader};
 use crate::refusal::Refusal;
 use crate::refused::KeyRequestRecorder;
 use crate::replay::ReplayStore;
+use crate::store::records::RecordQuery;
+use crate::store::{clients, leads, trips};
 use bytes::Bytes;
 use common::http::{BodyFault, BodyReader, BodyStream};
 use common::model::Scope;
 use common::signature::Scheme;
+use common::write::WriteTarget;
 use feed::FeedWaits;
+use read::{client_id, client_key, lead_external_id, lead_id};
 use std::sync::Arc;
+use warp::Reply;
+use warp::reply::Response;
 
 /// What all handlers share.
 #[derive(Debug)]
@@ -61,6 +66,45 @@ struct VerifiedRequest {
 }
 
 impl Services {
+    /// Responds to a request of an endpoint that needs `scope`. `id` is the one in its path, not validated yet.
+    pub(crate) async fn respond(
+        &self, head: &RequestHead, body: impl BodyStream, endpoint: Endpoint, scope: Scope, id: &str,
+    ) -> Response {
+        let scheme = if endpoint == Endpoint::SendEvents { Scheme::V1 } else { Scheme::V2 };
+        let request = match self.verify(head, body, scheme, scope).await {
+            Ok(request) => request,
+            Err(refusal) => return refusal.into_response(),
+        };
+        let result = self.handle(head, &request, endpoint, id).await;
+        self.refused.note_result(head, &request.body, &request.verified, &result);
+        result.unwrap_or_else(Refusal::into_response)
+    }
+
+    /// Each endpoint, and what it does with a verified request.
+    async fn handle(
+        &self, head: &RequestHead, request: &VerifiedRequest, endpoint: Endpoint, id: &str,
+    ) -> Result<Response, Refusal> {
+        let (client, lead) = (|| client_id(id), || lead_id(id));
+        match endpoint {
+            Endpoint::SendEvents => events::handle(self, head, request).await,
+            Endpoint::ReadFeed => feed::handle(self, head, request).await,
+            Endpoint::FindClients => read::list(self, request, client_key(head), clients::view).await,
+            Endpoint::FindLeads => read::list(self, request, lead_external_id(head), leads::view).await,
+            Endpoint::GetClient => {
+                read::record(self, head, request, client().map(RecordQuery::Client), clients::view).await
+            }
+            Endpoint::GetLead => read::record(self, head, request, lead().map(RecordQuery::Lead), leads::view).await,
+            Endpoint::GetTrip => read::record(self, head, request, lead().map(RecordQuery::Trip), trips::view).await,
+            Endpoint::CreateClient => write::handle(self, head, request, Ok(WriteTarget::NewClient)).await,
+            Endpoint::CreateLead => write::handle(self, head, request, Ok(WriteTarget::NewLead)).await,
+            Endpoint::ChangeClient => write::handle(self, head, request, client().map(WriteTarget::Client)).await,
+            Endpoint::ChangeLead => write::handle(self, head, request, lead().map(WriteTarget::Lead)).await,
+            Endpoint::ChangeTrip => write::handle(self, head, request, lead().map(WriteTarget::Trip)).await,
+            // They need no scope, so that they never get here.
+            Endpoint::GetOpenApi | Endpoint::GetDocs => Err(Refusal::NotFound),
+        }
+    }
+
     /// Reads the body, then checks steps 1 to 6 of D1. The body comes first because the signature covers it, and
     /// because an unknown key must take as long as a wrong signature.
     ///

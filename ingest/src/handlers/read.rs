@@ -1,6 +1,5 @@
 //! GETs of the records routes.
 
-use super::resource::Resource;
 use super::{Services, VerifiedRequest};
 use crate::auth::Verified;
 use crate::http::conditions::is_not_modified;
@@ -8,9 +7,9 @@ use crate::http::{RequestHead, query};
 use crate::reads::{not_found, or_internal_error};
 use crate::refusal::Refusal;
 use crate::response;
+use crate::store::RowError;
 use crate::store::clients::ClientIdentity;
 use crate::store::records::{RecordLookup, RecordQuery};
-use crate::store::{RowError, clients, leads, trips};
 use chrono::{DateTime, Utc};
 use common::limited;
 use common::log_limit::LogLimit;
@@ -21,18 +20,36 @@ use serde::Serialize;
 use tokio::time::Instant;
 use tokio_postgres::Row;
 use warp::http::header::ETAG;
-use warp::http::{HeaderMap, HeaderValue, StatusCode};
+use warp::http::{HeaderValue, StatusCode};
 use warp::reply::Response;
 
 /// Limits the log lines of records that cannot be serialized.
 static UNWRITABLE: LogLimit<1> = LogLimit::new();
 
-/// Uses the signature up, counts the read, and returns the records.
-pub(super) async fn handle(
-    services: &Services, head: &RequestHead, VerifiedRequest { verified, .. }: &VerifiedRequest, resource: &Resource,
+/// Returns all records that a query finds.
+pub(super) async fn list<V: Serialize>(
+    services: &Services, VerifiedRequest { verified, .. }: &VerifiedRequest, query: Result<RecordQuery, Refusal>,
+    view: fn(&Row) -> Result<V, RowError>,
 ) -> Result<Response, Refusal> {
-    let rows = find(services, verified, query_for(head, resource)).await?;
-    records_response(head, resource, &rows)
+    let rows = find(services, verified, query).await?;
+    data(&rows.iter().map(|row| or_internal_error(view(row))).collect::<Result<Vec<V>, Refusal>>()?)
+}
+
+/// Returns the record that a query finds, with its version; 304, without calling `view`, when the caller has that
+/// version (D19). 409 `trip_not_open` without a version, which is the case only for a lead that has no trip.
+pub(super) async fn record<V: Serialize>(
+    services: &Services, head: &RequestHead, VerifiedRequest { verified, .. }: &VerifiedRequest,
+    query: Result<RecordQuery, Refusal>, view: fn(&Row) -> Result<V, RowError>,
+) -> Result<Response, Refusal> {
+    let rows = find(services, verified, query).await?;
+    let row = rows.first().ok_or_else(not_found)?;
+    // Null if a lead has no trip.
+    let version: Option<DateTime<Utc>> = or_internal_error(row.try_get("updated_at").map_err(RowError::from))?;
+    let etag = etag(version.ok_or(Refusal::Write(WriteRefusal::TripNotOpen))?);
+    let is_known = is_not_modified(&head.headers, &etag);
+    let mut response = if is_known { response::not_modified() } else { data(&or_internal_error(view(row))?)? };
+    response.headers_mut().insert(ETAG, HeaderValue::try_from(etag).map_err(|_| Refusal::Internal)?);
+    Ok(response)
 }
 
 /// Uses the signature up, counts the read, and runs its query. A refusal instead of a query is returned after that.
@@ -58,46 +75,6 @@ pub(super) async fn find(
     reads.rows(found)
 }
 
-/// The query of a request. 404 for an invalid id, 400 for a look-up without a field.
-fn query_for(head: &RequestHead, resource: &Resource) -> Result<RecordQuery, Refusal> {
-    Ok(match resource {
-        Resource::Clients => RecordQuery::ClientBy(client_key(head)?),
-        Resource::Client(id) => RecordQuery::Client(client_id(id)?),
-        Resource::Leads => RecordQuery::LeadsBy(lead_external_id(head)?),
-        Resource::Lead(id) => RecordQuery::Lead(lead_id(id)?),
-        Resource::Trip(id) => RecordQuery::Trip(lead_id(id)?),
-    })
-}
-
-fn records_response(head: &RequestHead, resource: &Resource, rows: &[Row]) -> Result<Response, Refusal> {
-    let first = || rows.first().ok_or_else(not_found);
-    match resource {
-        Resource::Clients => list(rows, clients::view),
-        Resource::Leads => list(rows, leads::view),
-        Resource::Client(_) => {
-            let row = first()?;
-            record(&head.headers, or_internal_error(version(row))?, || or_internal_error(clients::view(row)))
-        }
-        Resource::Lead(_) => {
-            let row = first()?;
-            record(&head.headers, or_internal_error(version(row))?, || or_internal_error(leads::view(row)))
-        }
-        Resource::Trip(_) => {
-            let row = first()?;
-            record(&head.headers, or_internal_error(version(row))?, || or_internal_error(trips::view(row)))
-        }
-    }
-}
-
-/// The column `updated_at`; null if a lead has no trip.
-fn version(row: &Row) -> Result<Option<DateTime<Utc>>, RowError> {
-    Ok(row.try_get("updated_at")?)
-}
-
-fn list<V: Serialize>(rows: &[Row], view: impl Fn(&Row) -> Result<V, RowError>) -> Result<Response, Refusal> {
-    data(&rows.iter().map(|row| or_internal_error(view(row))).collect::<Result<Vec<V>, Refusal>>()?)
-}
-
 /// 404 for a malformed id (D18).
 pub(super) fn client_id(text: &str) -> Result<ClientId, Refusal> {
     ClientId::parse(text).ok_or(Refusal::Write(WriteRefusal::NotFound))
@@ -108,29 +85,23 @@ pub(super) fn lead_id(text: &str) -> Result<LeadId, Refusal> {
     LeadId::parse(text).ok_or(Refusal::Write(WriteRefusal::NotFound))
 }
 
-fn client_key(head: &RequestHead) -> Result<ClientIdentity, Refusal> {
+/// 400 without a field to look for.
+pub(super) fn client_key(head: &RequestHead) -> Result<RecordQuery, Refusal> {
     let [email, external_id, phone] = query::parse_parameters(head.query(), ["email", "externalId", "phone"])?;
     // No client has an address that is none.
     let email =
         email.map(|sent| Email::parse(&sent).map_or_else(|_| sent.trim().to_owned(), |email| email.key().to_owned()));
     ClientIdentity::first(email, external_id, phone.as_deref())
+        .map(RecordQuery::ClientBy)
         .ok_or(Refusal::LookupFieldRequired("One of email, externalId or phone is required"))
 }
 
-fn lead_external_id(head: &RequestHead) -> Result<String, Refusal> {
+/// 400 without a field to look for.
+pub(super) fn lead_external_id(head: &RequestHead) -> Result<RecordQuery, Refusal> {
     let [external_id] = query::parse_parameters(head.query(), ["externalId"])?;
-    external_id.map(|id| id.trim().to_owned()).ok_or(Refusal::LookupFieldRequired("externalId is required"))
-}
-
-/// A single record with its version; 304, without calling `view`, when the caller has that version (D19). 409
-/// `trip_not_open` without a version, which is the case only for a lead that has no trip.
-fn record<V: Serialize>(
-    headers: &HeaderMap, version: Option<DateTime<Utc>>, view: impl FnOnce() -> Result<V, Refusal>,
-) -> Result<Response, Refusal> {
-    let etag = etag(version.ok_or(Refusal::Write(WriteRefusal::TripNotOpen))?);
-    let mut response = if is_not_modified(headers, &etag) { response::not_modified() } else { data(&view()?)? };
-    response.headers_mut().insert(ETAG, HeaderValue::try_from(etag).map_err(|_| Refusal::Internal)?);
-    Ok(response)
+    external_id
+        .map(|id| RecordQuery::LeadsBy(id.trim().to_owned()))
+        .ok_or(Refusal::LookupFieldRequired("externalId is required"))
 }
 
 fn data(view: &impl Serialize) -> Result<Response, Refusal> {

@@ -1,7 +1,5 @@
 //! POSTs and PATCHes of the records routes.
 
-use super::read::{client_id, lead_id};
-use super::resource::Resource;
 use super::{Services, VerifiedRequest};
 use crate::admission::write_units;
 use crate::http::RequestHead;
@@ -14,7 +12,7 @@ use common::cpu_bound::run_cpu_bound;
 use common::record::{BodyError, ClientBody, LeadBody, LeadPatch, TripPatch, parse};
 use common::write::{WriteRefusal, WriteTarget, Written};
 use warp::http::header::ETAG;
-use warp::http::{HeaderName, HeaderValue, StatusCode};
+use warp::http::{HeaderName, HeaderValue, Method, StatusCode};
 use warp::reply::Response;
 
 /// In a response that an earlier request with the same `Idempotency-Key` has got (D17).
@@ -22,30 +20,26 @@ const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-repl
 
 /// Validates the request, admits it, and has the worker write.
 pub(super) async fn handle(
-    services: &Services, head: &RequestHead, VerifiedRequest { body, verified }: &VerifiedRequest, resource: &Resource,
+    services: &Services, head: &RequestHead, VerifiedRequest { body, verified }: &VerifiedRequest,
+    target: Result<WriteTarget, Refusal>,
 ) -> Result<Response, Refusal> {
-    let key = resource.is_list().then(|| idempotency_key(&head.headers)).transpose();
+    let creates = head.method == Method::POST;
+    let key = creates.then(|| idempotency_key(&head.headers)).transpose();
     let came_with = key.as_ref().ok().cloned().flatten();
     // The header is not signed: the signature of a dry run must not be good for a real write with the same key (D3).
     let came_with = came_with.filter(|_| head.dry_run == Ok(false));
-    let parse = || key.and_then(|key| parse_valid_write(head, resource, key, body));
+    let parse = || key.and_then(|key| parse_valid_write(head, target, key, body));
     let (share, write) = services.admit(verified, &services.writes.queue, came_with, parse).await?;
     written(services.writes.submit(head.request_context, verified.caller(), write, body, share).await?)
 }
 
 /// Checks that the id and the condition are well formed and that the body is valid, and counts its backlog units.
 fn parse_valid_write(
-    head: &RequestHead, resource: &Resource, idempotency_key: Option<String>, body: &[u8],
+    head: &RequestHead, target: Result<WriteTarget, Refusal>, idempotency_key: Option<String>, body: &[u8],
 ) -> Result<(u64, ValidWrite), Refusal> {
     let dry_run = head.dry_run.clone()?;
-    let target = match resource {
-        Resource::Clients => WriteTarget::NewClient,
-        Resource::Client(id) => WriteTarget::Client(client_id(id)?),
-        Resource::Leads => WriteTarget::NewLead,
-        Resource::Lead(id) => WriteTarget::Lead(lead_id(id)?),
-        Resource::Trip(id) => WriteTarget::Trip(lead_id(id)?),
-    };
-    let if_match = if resource.is_list() { None } else { if_match(&head.headers)? };
+    let target = target?;
+    let if_match = if idempotency_key.is_some() { None } else { if_match(&head.headers)? };
     run_cpu_bound(body.len(), || check_body(target, body))
         .map_err(|refused| Refusal::Write(WriteRefusal::from(refused)))?;
     let write = ValidWrite { target, path: head.uri.path().to_owned(), idempotency_key, if_match, dry_run };

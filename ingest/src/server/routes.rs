@@ -1,16 +1,14 @@
 //! Dispatches requests to their handlers. Only the paths of [`Route`] are served, so that exactly the described routes exist.
 
 use crate::docs::{Asset, Docs, DocsSettings};
-use crate::handlers::resource::Resource;
-use crate::handlers::{self, Services};
+use crate::handlers::Services;
 use crate::http::RequestHead;
 use crate::http::observe::RouteLabel;
-use crate::http::route::Route;
+use crate::http::route::{Endpoint, Route};
 use crate::refusal::Refusal;
 use common::http::{BodyStream, discard};
 use common::limited;
 use common::log_limit::LogLimit;
-use hyper::Method;
 use std::convert::Infallible;
 use std::sync::Arc;
 use warp::path::FullPath;
@@ -37,29 +35,18 @@ pub(super) fn routes(
 /// Responds to a request, and attaches its route for metrics.
 async fn respond(services: &Services, docs: &Docs, path: &str, head: &RequestHead, body: impl BodyStream) -> Response {
     let Some((route, id)) = Route::at(path) else { return refuse(Refusal::NotFound, head, body) };
-    let records = |resource, body| handlers::records::handle(services, head, body, resource);
-    let id = || id.to_owned();
-    let mut response = match route {
-        Route::Events if head.method == Method::POST => handlers::events::post(services, head, body).await,
-        Route::Webhooks if head.method == Method::GET => handlers::feed::get(services, head, body).await,
-        Route::Events | Route::Webhooks => refuse(Refusal::MethodNotAllowed(route.methods()), head, body),
-        Route::Clients => records(&Resource::Clients, body).await,
-        Route::Client => records(&Resource::Client(id()), body).await,
-        Route::Leads => records(&Resource::Leads, body).await,
-        Route::Lead => records(&Resource::Lead(id()), body).await,
-        Route::Trip => records(&Resource::Trip(id()), body).await,
-        Route::OpenApi => serve_asset(&docs.openapi, route, head, body),
-        Route::Docs => serve_asset(&docs.page, route, head, body),
+    let mut response = match route.endpoint(&head.method).map(|endpoint| (endpoint, endpoint.scope())) {
+        Some((endpoint, Some(scope))) => services.respond(head, body, endpoint, scope, id).await,
+        Some((Endpoint::GetDocs, None)) => serve_asset(&docs.page, head, body),
+        Some((_, None)) => serve_asset(&docs.openapi, head, body),
+        None => refuse(Refusal::MethodNotAllowed(route.methods()), head, body),
     };
     response.extensions_mut().insert(RouteLabel(route));
     response
 }
 
 /// Responds with `asset`. Hyper omits the body of the response to a HEAD (D34).
-fn serve_asset(asset: &Asset, route: Route, head: &RequestHead, body: impl BodyStream) -> Response {
-    if ![Method::GET, Method::HEAD].contains(&head.method) {
-        return refuse(Refusal::MethodNotAllowed(route.methods()), head, body);
-    }
+fn serve_asset(asset: &Asset, head: &RequestHead, body: impl BodyStream) -> Response {
     discard(head.body_source(), body);
     asset.response(&head.headers)
 }
