@@ -31,7 +31,6 @@ use warp::Reply;
 use warp::reply::Response;
 
 /// What all handlers share.
-#[derive(Debug)]
 pub(crate) struct Services {
     pub(crate) bodies: BodyReader,
     pub(crate) auth: Auth,

@@ -27,7 +27,6 @@ use common::outage::Outage;
 use common::periodic::ticks;
 use common::signature::Signature;
 use list::{Noted, RefusedList, hashed};
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -50,12 +49,6 @@ struct Shared {
     outage: Outage,
     of_existing_keys: Mutex<RefusedList>,
     of_other_prefixes: Mutex<RefusedList>,
-}
-
-impl fmt::Debug for KeyRequestRecorder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyRequestRecorder").finish_non_exhaustive()
-    }
 }
 
 fn lock(list: &Mutex<RefusedList>) -> MutexGuard<'_, RefusedList> {
