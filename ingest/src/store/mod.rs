@@ -62,20 +62,6 @@ pub(crate) enum RowError {
     Stage(String),
 }
 
-/// Like [`run_until_on`], for work that enforces its deadline itself and returns whether it exceeded it.
-pub(crate) async fn run_with_own_deadline<T>(
-    client: impl Future<Output = Result<Client, TxError>>, deadline: Instant,
-    work: impl AsyncFnOnce(&Client) -> (T, bool),
-) -> Result<T, TxError> {
-    let client = timeout_at(deadline, client).await.map_err(|_| TxError::no_response())??;
-    let _work = health::begin_work();
-    let (done, is_late) = work(&client).await;
-    if is_late {
-        drop(Client::take(client));
-    }
-    Ok(done)
-}
-
 /// Runs `work` on a connection of `db`, until `deadline`. See [`run_until_on`].
 pub(crate) async fn run_until<T>(
     db: &Database, deadline: Instant, work: impl AsyncFnOnce(&Client) -> Result<T, tokio_postgres::Error>,
@@ -94,23 +80,33 @@ pub(crate) fn outage_of_background(operation: &'static str) -> Outage {
 }
 
 /// Runs `work` on the connection that `client` gives, until `deadline`.
-///
-/// If no response has arrived by then, the connection is closed and not returned to the pool, because its next user would
-/// wait for the same statement.
 pub(crate) async fn run_until_on<T>(
     client: impl Future<Output = Result<Client, TxError>>, deadline: Instant,
     work: impl AsyncFnOnce(&Client) -> Result<T, tokio_postgres::Error>,
 ) -> Result<T, TxError> {
+    let done = run_with_own_deadline(client, deadline, async |client| {
+        let done = timeout_at(deadline, work(client)).await;
+        let is_late = done.is_err();
+        (done, is_late)
+    });
+    done.await?.map_or_else(|_| Err(TxError::no_response()), |done| done.map_err(TxError::from))
+}
+
+/// The same for work that enforces its deadline itself, and returns whether it exceeded it.
+///
+/// If no response has arrived by then, the connection is closed and not returned to the pool, because its next user would
+/// wait for the same statement.
+pub(crate) async fn run_with_own_deadline<T>(
+    client: impl Future<Output = Result<Client, TxError>>, deadline: Instant,
+    work: impl AsyncFnOnce(&Client) -> (T, bool),
+) -> Result<T, TxError> {
     let client = timeout_at(deadline, client).await.map_err(|_| TxError::no_response())??;
     let _work = health::begin_work();
-    let done = timeout_at(deadline, work(&client)).await;
-    match done {
-        Ok(done) => done.map_err(TxError::from),
-        Err(_) => {
-            drop(Client::take(client));
-            Err(TxError::no_response())
-        }
+    let (done, is_late) = work(&client).await;
+    if is_late {
+        drop(Client::take(client));
     }
+    Ok(done)
 }
 
 /// A pool of so many connections for unit tests, to a server that no test reaches.
