@@ -7,7 +7,7 @@
 //! A request passes these modules in this order: `common::http` (connections), `http` (observability, violations of
 //! HTTP), the routes of `server`, and `handlers`, which lead it through [`auth`], `admission`, `replay`, and `publish`
 //! or `reads`, and have its refusal noted by `refused`. `server` starts them all. Of the others, none uses one that
-//! comes after it, and [`store`], which holds all SQL, uses none. Every refusal is a `refusal::Refusal`.
+//! comes after it, and [`store`], which holds all SQL, uses none. Every refusal is a `Refusal` of [`refusal`].
 
 pub(crate) mod admission;
 pub mod auth;
@@ -16,10 +16,9 @@ pub mod docs;
 pub(crate) mod group_queue;
 pub(crate) mod handlers;
 pub(crate) mod http;
-pub mod overload;
 pub(crate) mod publish;
 pub(crate) mod reads;
-pub(crate) mod refusal;
+pub mod refusal;
 pub(crate) mod refused;
 pub(crate) mod replay;
 pub(crate) mod response;

@@ -3,13 +3,17 @@
 
 use crate::response;
 use bytes::Bytes;
+use common::metrics::{Handles, OVERLOADED};
 use common::write::WriteRefusal;
+use metrics::Counter;
 use serde_json::{Value, json};
 use std::sync::OnceLock;
-use strum::EnumCount;
+use strum::{EnumCount, IntoStaticStr, VariantArray};
 use warp::http::header::{ALLOW, RETRY_AFTER};
 use warp::http::{HeaderValue, StatusCode};
 use warp::reply::Response;
+
+static OVERLOAD_COUNTERS: Handles<Counter, { OverloadReason::COUNT }> = Handles::new();
 
 /// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq, EnumCount)]
@@ -30,7 +34,7 @@ pub(crate) enum Refusal {
     /// Postgres does not respond, or too many requests wait for it: keys and replays cannot be checked, or records not
     /// read. Nothing was ingested, written or read.
     ReplayStoreUnavailable,
-    /// A gate is closed (`overload`). Nothing was ingested, written or read.
+    /// A gate is closed ([`OverloadReason`]). Nothing was ingested, written or read.
     Overloaded {
         /// Seconds after which a retry makes sense.
         retry_after: u32,
@@ -47,6 +51,44 @@ pub(crate) enum Refusal {
     Write(WriteRefusal),
     /// An internal error. Its message reveals no details.
     Internal,
+}
+
+/// A gate that refuses with 503 `overloaded`, in the order in which a request passes them. Callers see the code only,
+/// metrics show the gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumCount, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
+pub enum OverloadReason {
+    /// A trusted proxy passes on as many requests of the address or network as these may have connections. Who connects
+    /// directly gets no response: the connection is closed.
+    Connections,
+    /// `CONNECT_BODY_BUDGET` bytes are allocated for bodies, or an address or network has used up its share of them.
+    Body,
+    /// The tenant has used up its share of the work that may wait to be applied (`admission`), or of the requests that
+    /// may wait at the end of a feed.
+    Tenant,
+    /// The broker is not connected, blocks publishers or is slow to confirm, or its queue is full or does not exist.
+    Queue,
+}
+
+impl OverloadReason {
+    /// All reasons, in the order of their declaration.
+    pub const ALL: &'static [Self] = Self::VARIANTS;
+
+    /// The value of the metric's label `reason`.
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+
+    /// Counts the refusal and returns it, with `Retry-After: 1`.
+    pub(crate) fn refuse(self) -> Refusal {
+        self.refuse_after(1)
+    }
+
+    /// The same with another `Retry-After`, in seconds.
+    pub(crate) fn refuse_after(self, retry_after: u32) -> Refusal {
+        OVERLOAD_COUNTERS.get(self as usize, || metrics::counter!(OVERLOADED, "reason" => self.as_str())).increment(1);
+        Refusal::Overloaded { retry_after }
+    }
 }
 
 /// The code of a refusal, as an extension of its response if that has a status from 500 on.

@@ -16,8 +16,7 @@ mod units;
 
 pub(crate) use units::{batch_units, write_units};
 
-use crate::overload::OverloadReason;
-use crate::refusal::Refusal;
+use crate::refusal::{OverloadReason, Refusal};
 use crate::store::intake_pressure::{PressureReport, TenantPressure};
 use common::broker::{Hold, Queue};
 use common::db::Database;

@@ -5,9 +5,8 @@
 
 use super::{Services, VerifiedRequest, read};
 use crate::http::{RequestHead, query};
-use crate::overload::OverloadReason;
 use crate::reads::{not_found, or_internal_error};
-use crate::refusal::Refusal;
+use crate::refusal::{OverloadReason, Refusal};
 use crate::store::deliveries::{self, FeedDelivery, FeedPage, FeedQuery};
 use crate::store::records::{RecordLookup, RecordQuery};
 use common::model::{KeyPrefix, Scope, TenantId};

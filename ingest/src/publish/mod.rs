@@ -15,8 +15,7 @@ pub(crate) mod events;
 pub(crate) mod writes;
 
 use crate::admission::{Backlog, Share};
-use crate::overload::OverloadReason;
-use crate::refusal::Refusal;
+use crate::refusal::{OverloadReason, Refusal};
 use bytes::Bytes;
 use common::broker::{CallError, Holds, Rpc, RpcRequest};
 use common::model::TenantId;

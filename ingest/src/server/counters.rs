@@ -2,7 +2,7 @@
 
 use crate::auth::AuthFailure;
 use crate::http::route::{EndpointKind, Route};
-use crate::overload::OverloadReason;
+use crate::refusal::OverloadReason;
 use common::http::ConnectionRefusal;
 use common::metrics::{AUTH_FAILURES, HTTP_CONNECTIONS_REFUSED, HTTP_REQUESTS, OVERLOADED, register_counter};
 

@@ -7,7 +7,7 @@ use common::broker::CallError;
 use common::http::ConnectionRefusal;
 use dispatcher::send::Outcome;
 use ingest::auth::AuthFailure;
-use ingest::overload::OverloadReason;
+use ingest::refusal::OverloadReason;
 use serde_json::{Value, json};
 use std::time::Instant;
 use tests::{
