@@ -7,8 +7,7 @@ use tests::{Event, World, batch, event};
 /// Sends batches concurrently, spread over the ingests, and returns the results of each; each must get 200.
 async fn send_at_once(world: &World, batches: &[Vec<Event>]) -> Vec<Vec<Value>> {
     let responses = batches.iter().zip(world.all_http().into_iter().cycle()).map(async |(events, http)| {
-        let response = http.send(&world.key.events(batch(events))).await;
-        assert_eq!(response.status, 200, "{response:?}");
+        let response = http.send(&world.key.events(batch(events))).await.assert_status(200);
         response.json()["results"].as_array().expect("results").clone()
     });
     join_all(responses).await

@@ -16,8 +16,7 @@ async fn dry(world: &World, request: HttpRequest) -> HttpResponse {
 }
 
 async fn dry_results(world: &World, events: &[Event]) -> Vec<Value> {
-    let response = dry(world, world.key.events(batch(events))).await;
-    assert_eq!(response.status, 200, "{response:?}");
+    let response = dry(world, world.key.events(batch(events))).await.assert_status(200);
     response.json()["results"].as_array().expect("results").clone()
 }
 

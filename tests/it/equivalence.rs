@@ -60,8 +60,7 @@ fn events(slug: &str) -> Vec<Event> {
 async fn send(world: &World, key: &ApiKey, batches: &[&[Event]]) -> Vec<Value> {
     let mut results = Vec::new();
     for events in batches {
-        let response = world.http().send(&key.events(batch(events))).await;
-        assert_eq!(response.status, 200, "{response:?}");
+        let response = world.http().send(&key.events(batch(events))).await.assert_status(200);
         results.extend(response.json()["results"].as_array().expect("results").iter().cloned());
     }
     results

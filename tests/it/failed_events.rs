@@ -52,9 +52,7 @@ async fn other_batches_succeed_beside_one_with_a_failed_event() {
         if i % 10 == 5 {
             events[4] = events[4].clone().id(&format!("unlucky-{i}"));
         }
-        let response = world.http().send(&world.key.events(batch(&events))).await;
-        assert_eq!(response.status, 200, "{response:?}");
-        (i, response.json())
+        (i, world.http().send(&world.key.events(batch(&events))).await.assert_status(200).json())
     });
     for (i, response) in join_all(requests).await {
         let expected = if i % 10 == 5 { (json!(9), json!(1)) } else { (json!(10), json!(0)) };

@@ -205,6 +205,13 @@ impl HttpResponse {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
+    /// Checks the status, and returns the response.
+    #[track_caller]
+    pub fn assert_status(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{self:?}");
+        self
+    }
+
     /// Checks that this is an error body with exactly these fields (D4) and returns its message.
     #[track_caller]
     pub fn assert_error(&self, status: u16, code: &str) -> String {

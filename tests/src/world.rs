@@ -195,9 +195,7 @@ impl World {
 
     /// Sends a batch that must be processed, and returns its results.
     pub async fn results(&self, events: &[Event]) -> Vec<Value> {
-        let response = self.send(events).await;
-        assert_eq!(response.status, 200, "{response:?}");
-        response.json()["results"].as_array().expect("results").clone()
+        self.send(events).await.assert_status(200).json()["results"].as_array().expect("results").clone()
     }
 
     /// Sends one event that must be processed, and returns its result.

@@ -95,8 +95,7 @@ fn offer(opened: &Value) -> Value {
 /// Sends a new itinerary and returns the reason why it was not applied, or null if it was.
 async fn new_itinerary(world: &World, opened: &Value) -> Value {
     let itinerary = json!({"title": "New", "days": []});
-    let response = patch(world, &trip_route(opened), &json!({"itinerary": itinerary})).await;
-    assert_eq!(response.status, 200, "{response:?}");
+    let response = patch(world, &trip_route(opened), &json!({"itinerary": itinerary})).await.assert_status(200);
     let data = response.json()["data"].clone();
     let reason = data.get("itineraryNotAppliedReason").cloned().unwrap_or_default();
     assert_eq!(data["itineraryApplied"], json!(reason.is_null()), "{data}");

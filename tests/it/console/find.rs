@@ -88,9 +88,7 @@ async fn an_event_is_found_by_its_trace_whoever_has_begun_it() {
             Some(traceparent) => request.with("traceparent", traceparent),
             None => request,
         };
-        let response = world.http().send(&request).await;
-        assert_eq!(response.status, 200, "{response:?}");
-        response.header("x-request-id").to_owned()
+        world.http().send(&request).await.assert_status(200).header("x-request-id").to_owned()
     };
     let sent = format!("00-{trace}-b7ad6b7169203331-01");
     send("traced-1", Some(&sent)).await;

@@ -71,14 +71,12 @@ impl IdentityProvider {
 
     pub(super) async fn set_user(&self, id: &str, claims: &Value) {
         let request = HttpRequest::new("PUT", &format!("/users/{}", encoded(id)), claims.to_string());
-        let response = self.http.send(&request.with("content-type", "application/json")).await;
-        assert_eq!(response.status, 204, "{response:?}");
+        self.http.send(&request.with("content-type", "application/json")).await.assert_status(204);
     }
 
     /// The user signs in at the page to which the console has sent the browser. Returns the path that the provider redirects to.
     pub(super) async fn authorize(&self, url: &str, user: &str) -> String {
-        let response = self.answer(url, &[("sub", user)]).await;
-        assert_eq!(response.status, 302, "{response:?}");
+        let response = self.answer(url, &[("sub", user)]).await.assert_status(302);
         let location = response.header("location");
         location.splitn(4, '/').nth(3).map(|path| format!("/{path}")).expect("a path")
     }

@@ -123,8 +123,7 @@ async fn waiting_messages_have_an_age_in_the_browser_and_on_the_command_line() {
     let mut console = ConsoleWorld::of(builder).await;
     console.world.accept_with_retries(event("contact.identified").email("ana@example.com")).await;
     console.world.end_workers().await;
-    let waiting = console.world.send(&[event("contact.identified").email("ben@example.com")]).await;
-    assert_eq!(waiting.status, 503, "{waiting:?}");
+    let waiting = console.world.send(&[event("contact.identified").email("ben@example.com")]).await.assert_status(503);
     let sent_by = common::clock::now();
     let (operator, viewer) = (console.operator().await, console.viewer().await);
     let refused = format!("/find?id={}", waiting.header("x-request-id"));
@@ -166,8 +165,7 @@ async fn requests_whose_key_the_database_cannot_confirm_are_counted_for_their_ag
     console.world.proxies().postgres.stall();
     // The key may still be confirmed for the first one, but not for all.
     for _ in 0..4 {
-        let refused = console.world.send(std::slice::from_ref(&ana)).await;
-        assert_eq!(refused.status, 503, "{refused:?}");
+        console.world.send(std::slice::from_ref(&ana)).await.assert_status(503);
     }
     let refused = console.world.send(std::slice::from_ref(&ana)).await;
     console.world.proxies().postgres.restore();

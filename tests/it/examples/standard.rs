@@ -56,8 +56,7 @@ async fn a_receiver_of_ten_lines_ends_right_in_whatever_order_events_arrive() {
     let changes =
         [json!({"stage": "follow_up", "owner": other}), json!({"stage": "negotiation"}), json!({"owner": owner})];
     for change in changes {
-        let response = world.http().send(&world.key.records("PATCH", &target, change.to_string())).await;
-        assert_eq!(response.status, 200, "{response:?}");
+        world.http().send(&world.key.records("PATCH", &target, change.to_string())).await.assert_status(200);
     }
     let events: Vec<Value> = receiver.wait_for(5).await.iter().map(ReceivedRequest::json).collect();
     let end = "import itertools

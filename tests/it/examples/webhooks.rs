@@ -125,9 +125,7 @@ async fn a_batch_that_stripes_library_has_signed_is_accepted() {
     let mut other = body.clone();
     other.push(b' ');
     assert_eq!(send(other).await.status, 401, "the signature is of the other body");
-    let response = send(body).await;
-    assert_eq!(response.status, 200, "{response:?}");
-    assert_eq!(response.json()["accepted"], 1);
+    assert_eq!(send(body).await.assert_status(200).json()["accepted"], 1);
 }
 
 /// Which of the deliveries [`around_a_rotation`] are valid.

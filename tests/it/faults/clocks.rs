@@ -127,8 +127,7 @@ async fn a_worker_a_minute_ahead_and_a_dispatcher_ten_minutes_behind_lose_nothin
     let plan = elsewhere.and("CONNECT_RETENTION_NOTIFICATIONS", "90d").list(&["retention", "plan"]).await;
     assert!(plan.iter().any(|row| row["what"] == "notifications" && row["due"] == 1), "{plan:?}");
 
-    let response = post(&world, "/leads", json!({"contact": {"email": "ana@example.com", "name": "Ana"}})).await;
-    assert_eq!(response.status, 201, "{response:?}");
+    post(&world, "/leads", json!({"contact": {"email": "ana@example.com", "name": "Ana"}})).await.assert_status(201);
     let webhook = &receiver.wait_for(1).await[0];
     assert_eq!(webhook.verify(text(&subscription["secret"])), Ok(()), "receivers refuse old signatures");
     for (program, difference) in [(&worker, 60.0), (&dispatcher, -600.0)] {

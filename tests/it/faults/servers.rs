@@ -137,8 +137,7 @@ async fn a_frozen_worker_keeps_its_locks_for_ten_seconds_at_most() {
     other.batch_execute(lock).await.expect("no row is locked");
     let renamed = [event("contact.updated").email("ana@example.com").name("Anna")];
     let send = async {
-        let response = world.http().send(&world.key.events(batch(&renamed))).await;
-        assert_eq!(response.status, 200, "{response:?}");
+        world.http().send(&world.key.events(batch(&renamed))).await.assert_status(200);
     };
     let freeze = async {
         world.database.until_lock_wait().await;

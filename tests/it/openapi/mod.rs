@@ -24,9 +24,7 @@ async fn get(world: &World, target: &str) -> HttpResponse {
 }
 
 async fn document(world: &World) -> Value {
-    let response = get(world, OPENAPI).await;
-    assert_eq!(response.status, 200, "{response:?}");
-    response.json()
+    get(world, OPENAPI).await.assert_status(200).json()
 }
 
 /// All endpoints of a document: path, method in upper case, operation.

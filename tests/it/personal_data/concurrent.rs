@@ -253,8 +253,7 @@ async fn other_tenants_do_not_wait_for_an_erasure_and_the_tenants_own_events_see
         let event = identified().tenant("other").email("zq8marker@example.com");
         let response = world.http().send(&other.events(batch(&[event]))).await;
         assert_eq!(response.json()["results"][0]["status"], "accepted", "{response:?}");
-        let response = world.http().send(&post(&other, 0)).await;
-        assert_eq!(response.status, 201, "{response:?}");
+        world.http().send(&post(&other, 0)).await.assert_status(201);
         open("other").await;
         session.batch_execute("COMMIT").await.expect("a commit");
     };

@@ -60,14 +60,11 @@ async fn writes(world: &World, opened: &Value) {
     let posted = posted.json();
     let lead = text(&posted["data"]["id"]);
     let travelers = json!({"travelers": [{"name": MARKER, "email": EMAIL}], "company": MARKER});
-    let patched = patch(world, &format!("/clients/{client}"), travelers).await;
-    assert_eq!(patched.status, 200, "{patched:?}");
+    patch(world, &format!("/clients/{client}"), travelers).await.assert_status(200);
     let change = json!({"destination": MARKER, "message": MARKER, "changeSummary": MARKER});
-    let patched = patch(world, &format!("/leads/{lead}/trip"), change).await;
-    assert_eq!(patched.status, 200, "{patched:?}");
+    patch(world, &format!("/leads/{lead}/trip"), change).await.assert_status(200);
     let new = json!({"email": "zq7marker.new@people.test", "phone": "+49 30 888", "externalId": format!("{MARKER}-y")});
-    let patched = patch(world, &format!("/clients/{client}"), new).await;
-    assert_eq!(patched.status, 200, "{patched:?}");
+    patch(world, &format!("/clients/{client}"), new).await.assert_status(200);
     for action in [
         json!({"action": "proposal-send", "tenant": "acme", "lead": lead, "title": MARKER,
             "url": format!("https://proposals.example/{MARKER}"), "channel": "email"}),

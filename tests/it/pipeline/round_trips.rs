@@ -93,8 +93,7 @@ async fn a_records_write_checks_key_and_quota_in_its_two_round_trips() {
     let open = async || {
         let body = json!({"contact": {"email": "ana@gmail.com"}}).to_string();
         let request = world.key.records("POST", &format!("{RECORDS}/leads"), body);
-        let response = world.http().send(&request.with("idempotency-key", "k-1")).await;
-        assert_eq!(response.status, 201, "{response:?}");
+        let response = world.http().send(&request.with("idempotency-key", "k-1")).await.assert_status(201);
         response.header("idempotent-replayed") == "true"
     };
     assert!(!open().await);

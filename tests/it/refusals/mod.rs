@@ -25,9 +25,7 @@ async fn until_recorded(world: &World, count: usize) -> Vec<Value> {
 
 /// Sends a request that must get this status, and returns the id of the request.
 async fn refused(world: &World, request: &HttpRequest, status: u16) -> String {
-    let response = world.http().send(request).await;
-    assert_eq!(response.status, status, "{response:?}");
-    response.header("x-request-id").to_owned()
+    world.http().send(request).await.assert_status(status).header("x-request-id").to_owned()
 }
 
 fn with_wrong_secret(key: &ApiKey) -> ApiKey {

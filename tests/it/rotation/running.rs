@@ -19,8 +19,7 @@ impl Load {
         while !self.is_stopped.load(Ordering::Relaxed) {
             let email = format!("{}@example.com", uuid::Uuid::now_v7().simple());
             let enquiry = event("enquiry.submitted").email(&email).name("Ana");
-            let response = self.target.read().await.send(&key.events(batch(&[enquiry]))).await;
-            assert_eq!(response.status, 200, "{response:?}");
+            let response = self.target.read().await.send(&key.events(batch(&[enquiry]))).await.assert_status(200);
             assert_eq!(response.json()["results"][0]["status"], "accepted", "{response:?}");
             self.accepted.fetch_add(1, Ordering::Relaxed);
         }

@@ -17,8 +17,7 @@ async fn one_batch_is_one_trace_through_all_programs_which_export_sampled_ones_u
     let mut world = collector.attach_to(verbose()).start().await;
     let receiver = Receiver::http();
     world.subscribe(&receiver.url("/hooks")).await;
-    let response = world.http().send(&request(&world, enquiry_submitted())).await;
-    assert_eq!(response.status, 200, "{response:?}");
+    let response = world.http().send(&request(&world, enquiry_submitted())).await.assert_status(200);
     let id = request_id(&response).to_string();
     let is_of_it = |span: &Span| span.attribute("connect.request_id") == Some(id.as_str());
     let request = collector.span("request", is_of_it).await;
@@ -223,8 +222,7 @@ async fn internal_errors_export_failed_spans_and_successes_and_refusals_do_not()
     let unknown = event("contact.updated").email("nobody@example.com").name("Nobody");
     let batch = world.http().send(&request(&world, unknown)).await;
     assert_eq!(batch.json()["results"][0]["error"], "contact_not_found", "{batch:?}");
-    let write = open_lead(&world).await;
-    assert_eq!(write.status, 201, "{write:?}");
+    let write = open_lead(&world).await.assert_status(201);
     let nobody =
         world.key.records("PATCH", &records_target(&format!("/leads/{}", Uuid::now_v7())), "{\"title\":\"x\"}");
     let refused = world.http().send(&nobody).await;

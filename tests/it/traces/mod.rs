@@ -166,11 +166,8 @@ async fn a_callers_trace_is_in_the_logs_of_all_programs_and_in_the_webhook() {
     let world = verbose().start().await;
     let receiver = Receiver::http();
     world.subscribe(&receiver.url("/hooks")).await;
-    let send = async |request: HttpRequest| {
-        let response = world.http().send(&request.with("traceparent", SENT)).await;
-        assert_eq!(response.status, 200, "{response:?}");
-        response
-    };
+    let send =
+        async |request: HttpRequest| world.http().send(&request.with("traceparent", SENT)).await.assert_status(200);
     let opened = send(request(&world, enquiry_submitted())).await;
     let expected = (TRACE.to_owned(), Some(request_id(&opened).to_string()));
     assert_eq!(trace_and_request(&world.ingests[0], "request completed").await, expected);

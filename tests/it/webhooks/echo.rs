@@ -47,8 +47,7 @@ impl Systems {
 
     async fn patch(&self, key: &ApiKey, lead: &Value, body: Value) {
         let target = format!("{RECORDS}/leads/{}", text(&lead["leadId"]));
-        let response = self.outbound.world.http().send(&key.records("PATCH", &target, body.to_string())).await;
-        assert_eq!(response.status, 200, "{response:?}");
+        self.outbound.world.http().send(&key.records("PATCH", &target, body.to_string())).await.assert_status(200);
     }
 
     /// The webhooks received since the last call, as `path type origin`, sorted. Checks their signatures.

@@ -50,9 +50,7 @@ impl OutboundWorld {
     }
 
     async fn numbers(&self, key: &ApiKey, parameters: &str) -> Vec<i64> {
-        let response = self.read(key, parameters).await;
-        assert_eq!(response.status, 200, "{response:?}");
-        numbers(&response.json())
+        numbers(&self.read(key, parameters).await.assert_status(200).json())
     }
 
     /// Reads a page as soon as its events are fanned out, crashes the server, and checks that the page is still the same. So that

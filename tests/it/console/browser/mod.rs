@@ -96,7 +96,5 @@ pub(super) async fn furnished() -> (ConsoleWorld, Receiver) {
 /// The ids of what the event of this id has caused.
 pub(super) async fn send(world: &World, key: &ApiKey, id: &str) -> Value {
     let sent = event("enquiry.submitted").id(id).email("bea@example.com").name("Bea");
-    let response = world.http().send(&key.events(tests::event::batch(&[sent]))).await;
-    assert_eq!(response.status, 200, "{response:?}");
-    response.json()["results"][0].clone()
+    world.http().send(&key.events(tests::event::batch(&[sent]))).await.assert_status(200).json()["results"][0].clone()
 }
