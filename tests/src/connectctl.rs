@@ -59,6 +59,12 @@ impl Connectctl {
         ran.errors
     }
 
+    /// Runs a command that must fail as in [`refusal`](Self::refusal), with a line that contains `part`.
+    pub async fn assert_refusal(&self, arguments: &[&str], part: &str) {
+        let refusal = self.refusal(arguments).await;
+        assert!(refusal.contains(part), "connectctl {arguments:?}: no {part:?} in {refusal}");
+    }
+
     /// A copy without a setting.
     pub fn without(&self, name: &str) -> Self {
         let settings = self.settings.iter().filter(|(setting, _)| setting != name).cloned().collect();

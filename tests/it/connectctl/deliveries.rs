@@ -188,8 +188,7 @@ async fn replays_a_delivered_delivery_but_no_pending_or_dropped_one_and_none_of_
     let dead = of("dead").await;
     // By an operator who was interrupted before the deliveries were dropped.
     world.database.execute("UPDATE subscriptions SET removed_at = now()").await;
-    let refusal = world.connectctl.refusal(&["delivery", "replay", &dead.to_string()]).await;
-    assert!(refusal.contains("subscription was removed"), "{refusal}");
+    world.connectctl.assert_refusal(&["delivery", "replay", &dead.to_string()], "subscription was removed").await;
     assert_eq!(row(&world, dead).await["state"], "dead");
     let all = world.connectctl.json(&["delivery", "replay", "--dead", "--tenant", "acme"]).await;
     assert_eq!(all, json!({"matched": 0, "replayed": 0}));
@@ -225,8 +224,7 @@ async fn a_job_is_stored_listed_and_stopped_without_a_broker_and_a_dispatcher() 
             ("delivery", "show", "delivery"),
             ("delivery", "replay", "delivery"),
         ] {
-            let refusal = connectctl.refusal(&[group, command, &unknown]).await;
-            assert!(refusal.contains(&format!("{what} {unknown:?} does not exist")), "{refusal}");
+            connectctl.assert_refusal(&[group, command, &unknown], &format!("{what} {unknown:?} does not exist")).await;
         }
     }
 }
@@ -241,16 +239,14 @@ async fn a_tenant_has_few_jobs_at_once_and_only_its_own_subscriptions() {
     for _ in 0..5 {
         world.connectctl.json(&create).await;
     }
-    let refusal = world.connectctl.refusal(&create).await;
-    assert!(refusal.contains("5 replay jobs that have not ended"), "{refusal}");
+    world.connectctl.assert_refusal(&create, "5 replay jobs that have not ended").await;
     let of_zeta = ["delivery", "replay", "--tenant", "zeta", "--state", "dead", "--dry-run"];
     assert_eq!(world.connectctl.json(&of_zeta).await, json!({"matched": 0, "replayed": 0}));
     let reversed = ["--from", "2026-05-02T00:00:00Z", "--to", "2026-05-01T00:00:00Z"];
     let reversed = [&["delivery", "replay", "--tenant", "acme"], &reversed[..]].concat();
     assert!(world.connectctl.refusal(&reversed).await.contains("before"));
     let other = ["delivery", "replay", "--tenant", "acme", "--subscription", &foreign, "--dry-run"];
-    let refusal = world.connectctl.refusal(&other).await;
-    assert!(refusal.contains(&format!("subscription {foreign:?} does not exist")), "{refusal}");
+    world.connectctl.assert_refusal(&other, &format!("subscription {foreign:?} does not exist")).await;
 }
 
 #[tokio::test]

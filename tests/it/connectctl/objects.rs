@@ -89,8 +89,7 @@ async fn creates_a_key_whose_secret_is_shown_once() {
     assert!(is_time(&revoked["revokedAt"]), "{revoked}");
     assert_eq!(connectctl.json(&["key", "revoke", prefix]).await, revoked, "a second time changes nothing");
     assert_eq!(find().await, revoked);
-    let refusal = connectctl.refusal(&["key", "scopes", prefix, "--set", "events:ingest"]).await;
-    assert!(refusal.contains("is revoked for good"), "{refusal}");
+    connectctl.assert_refusal(&["key", "scopes", prefix, "--set", "events:ingest"], "is revoked for good").await;
     assert_eq!(find().await, revoked, "its scopes are as they were");
 }
 
@@ -128,8 +127,7 @@ async fn creates_changes_pauses_resumes_and_removes_a_subscription() {
     connectctl.json(&["subscription", "remove", id]).await;
     assert!(list().await.is_empty());
     for command in ["pause", "resume", "remove", "rotate-secret"] {
-        let refusal = connectctl.refusal(&["subscription", command, id]).await;
-        assert!(refusal.contains("was removed"), "{command}: {refusal}");
+        connectctl.assert_refusal(&["subscription", command, id], "was removed").await;
     }
 
     let made = connectctl.json(&create).await;
@@ -143,8 +141,7 @@ async fn creates_changes_pauses_resumes_and_removes_a_subscription() {
     let unknown = connectctl.refusal(&["subscription", "events", id, "--set", "webhook.test"]).await;
     assert!(unknown.contains("unknown event type \"webhook.test\"; the types are lead.assigned, "), "{unknown}");
     connectctl.json(&["subscription", "remove", id]).await;
-    let removed = connectctl.refusal(&["subscription", "events", id, "--all"]).await;
-    assert!(removed.contains("was removed"), "{removed}");
+    connectctl.assert_refusal(&["subscription", "events", id, "--all"], "was removed").await;
 }
 
 const SUBSCRIPTION: &str =
@@ -225,8 +222,7 @@ async fn a_rotated_secret_replaces_the_old_one_immediately_or_when_the_overlap_e
     assert!((86_000.0..=86_400.0).contains(&seconds), "{seconds}");
 
     let again = ["subscription", "rotate-secret", &subscribed.id, "--overlap", "1h"];
-    let refusal = subscribed.connectctl.refusal(&again).await;
-    assert!(refusal.contains("an overlap runs until 20"), "{refusal}");
+    subscribed.connectctl.assert_refusal(&again, "an overlap runs until 20").await;
     assert_eq!(subscribed.row().await["secret"], row["secret"], "nothing was changed");
     let third = subscribed.rotate(&["--overlap", "1h", "--replace-overlap"]).await;
     let row = subscribed.row().await;

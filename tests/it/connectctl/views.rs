@@ -148,8 +148,7 @@ async fn an_unreachable_server_is_reported_without_a_password() {
         ("AMQP_URL", "amqp://guest:hunter2@127.0.0.1:1/%2f", "queue list", "the broker cannot be reached"),
     ] {
         let connectctl = Connectctl::with(Vec::new());
-        let missing = connectctl.refusal(&words(arguments)).await;
-        assert!(missing.contains(setting), "{missing}");
+        connectctl.assert_refusal(&words(arguments), setting).await;
         let away = connectctl.and(setting, url).refusal(&words(arguments)).await;
         assert!(away.contains(says) && !away.contains("hunter2"), "{away}");
     }

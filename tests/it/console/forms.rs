@@ -79,8 +79,7 @@ async fn an_agency_has_at_most_as_many_keys_subscriptions_and_members_as_the_set
     }
     admin.change(&format!("{AGENCY}/members"), &[("email", "m@example.com"), ("name", "Renamed")]).await;
     let create = ["key", "create", "--tenant", "acme", "--name", "x", "--scopes", "leads:read"];
-    let refusal = console.world.connectctl.refusal(&create).await;
-    assert!(refusal.contains("2 active keys, as many as CONNECT_MAX_KEYS_PER_TENANT"), "{refusal}");
+    console.world.connectctl.assert_refusal(&create, "2 active keys, as many as CONNECT_MAX_KEYS_PER_TENANT").await;
 
     // Former ones count as well, because they are kept: a tenth of them.
     for (table, retire, copy, form) in [

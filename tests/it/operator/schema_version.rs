@@ -89,8 +89,7 @@ async fn programs_and_migrate_refuse_a_database_of_others() {
         world.use_database(TestDatabase::empty_with(&format!("{options} TEMPLATE template0")).await);
         world.database.execute(change).await;
         assert_refused(&world, line).await;
-        let refused = world.connectctl.refusal(&["migrate"]).await;
-        assert!(refused.contains(line), "{refused}");
+        world.connectctl.assert_refusal(&["migrate"], line).await;
         let doctor = world.connectctl.run(&["doctor", "--json"]).await;
         assert!(doctor.code == Some(1) && doctor.output.contains(line), "{doctor:?}");
     }

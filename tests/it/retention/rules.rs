@@ -117,8 +117,7 @@ async fn other_rows_expire_by_their_own_time_unless_that_is_off() {
     for (name, value, least) in [("LEDGER", "89d", "90d"), ("IDEMPOTENCY", "23h", "1d")] {
         let too_short = connectctl.clone().and(&format!("CONNECT_RETENTION_{name}"), value);
         for command in ["plan", "run"] {
-            let refusal = too_short.refusal(&["retention", command]).await;
-            assert!(refusal.contains(&format!("must be off or at least {least}")), "{refusal}");
+            too_short.assert_refusal(&["retention", command], &format!("must be off or at least {least}")).await;
         }
     }
     let mut kept = connectctl.clone();

@@ -111,10 +111,8 @@ async fn a_revoked_key_is_refused_with_both_secrets() {
     world.connectctl.json(&["key", "revoke", &old.prefix]).await;
     until_status(&world, &new, 401).await;
     until_status(&world, &old, 401).await;
-    let refusal = world.connectctl.refusal(&["key", "rotate-secret", &old.prefix]).await;
-    assert!(refusal.contains("is revoked for good"), "{refusal}");
-    let refusal = world.connectctl.refusal(&["key", "rotate-secret", "ck_0000000000000000"]).await;
-    assert!(refusal.contains("does not exist"), "{refusal}");
+    world.connectctl.assert_refusal(&["key", "rotate-secret", &old.prefix], "is revoked for good").await;
+    world.connectctl.assert_refusal(&["key", "rotate-secret", "ck_0000000000000000"], "does not exist").await;
 }
 
 #[tokio::test]

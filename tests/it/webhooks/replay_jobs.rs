@@ -151,8 +151,7 @@ async fn a_job_keeps_its_rate_and_can_be_stopped() {
     let ended = until_ended(&outbound, id, "stopped").await;
     assert!(ended["endedAt"].is_string(), "{ended}");
     assert_eq!((noted().await, ended["replayed"].as_i64()), (at_stop, Some(at_stop)), "nothing follows");
-    let again = outbound.world.connectctl.refusal(&["replay", "stop", id]).await;
-    assert!(again.contains("is not running any more"), "{again}");
+    outbound.world.connectctl.assert_refusal(&["replay", "stop", id], "is not running any more").await;
     // A second of the rate may be replayed at once.
     let span = "SELECT (extract(epoch FROM max(at) - min(at)) * 1000)::bigint FROM noted_replays";
     let millis = outbound.world.database.count(span).await;

@@ -55,8 +55,7 @@ async fn lists_records_of_all_tenants_or_of_one_newest_last() {
     assert!(acme.len() >= 5 && acme.iter().all(|record| record["tenant"] == "acme"), "{acme:?}");
     assert_eq!(actions(&acme).last().map(String::as_str), Some("tenant.set"));
     assert_eq!(connectctl.list(&["audit", "--limit", "1"]).await, last_three[2..]);
-    let refusal = connectctl.refusal(&["audit", "--tenant", "nobody"]).await;
-    assert!(refusal.contains("tenant \"nobody\" does not exist"), "{refusal}");
+    connectctl.assert_refusal(&["audit", "--tenant", "nobody"], "tenant \"nobody\" does not exist").await;
     let table = connectctl.run(&["audit"]).await;
     assert!(table.output.contains("Who") && table.output.contains("secrets.rotate"), "{table:?}");
 }

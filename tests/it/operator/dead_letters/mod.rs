@@ -82,8 +82,7 @@ async fn queues_are_inspected_without_a_database_and_changed_with_one() {
         &["queue", "drop", "events", "--dead", "--yes"],
     ];
     for change in changes {
-        let refusal = connectctl.refusal(change).await;
-        assert!(refusal.contains("DATABASE_URL"), "{refusal}");
+        connectctl.assert_refusal(change, "DATABASE_URL").await;
         world.connectctl.json(change).await;
     }
 }
@@ -219,8 +218,7 @@ async fn drops_dead_letters_only_with_confirmation() {
     let world = world().await;
     world.queues.publish_all("records", &poison(300)).await;
     until_dead(&world, "records", 300).await;
-    let refusal = world.connectctl.refusal(&["queue", "drop", "records", "--dead"]).await;
-    assert!(refusal.contains("--yes"), "{refusal}");
+    world.connectctl.assert_refusal(&["queue", "drop", "records", "--dead"], "--yes").await;
     until_dead(&world, "records", 300).await;
     let drop = ["queue", "drop", "records", "--dead", "--yes"];
     assert_eq!(world.connectctl.json(&drop).await, json!({"dropped": 300}));
