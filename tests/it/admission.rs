@@ -21,9 +21,7 @@ async fn world_with_recorder() -> (World, StatementRecorder) {
 async fn send_while_blocked<T>(
     world: &World, count: usize, requests: impl Future<Output = T>, then: impl FnOnce(),
 ) -> T {
-    let blocker = world.database.connect().await;
-    let lock = "BEGIN; LOCK TABLE replay_entries IN ACCESS EXCLUSIVE MODE";
-    blocker.batch_execute(lock).await.expect("the table can be locked");
+    let blocker = world.database.begin("LOCK TABLE replay_entries IN ACCESS EXCLUSIVE MODE").await;
     let releasing = async {
         let active = [("state", "active")];
         world.ingests[0].until_sum("connect_http_connections", &active, count as f64).await;

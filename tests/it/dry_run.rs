@@ -225,9 +225,8 @@ async fn assert_stored_by_ten(world: &World) {
 async fn redeliver_dry_runs(world: &mut World) {
     let mut killed = world.workers.remove(0);
     let settings = world.settings().to_vec();
-    let lock = world.database.connect().await;
     // Both pipelines read this table before they decide.
-    lock.batch_execute("BEGIN; LOCK TABLE event_ledger IN ACCESS EXCLUSIVE MODE").await.expect("nobody has it");
+    let lock = world.database.begin("LOCK TABLE event_ledger IN ACCESS EXCLUSIVE MODE").await;
     let enquiry = world.key.events(batch(&[event("enquiry.submitted").email("late@example.com")]));
     let client = post_request(&world.key, "/clients", "k-late", &json!({"email": "later@example.com"}));
     let seen = &*world;

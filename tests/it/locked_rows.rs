@@ -7,9 +7,7 @@ use tests::{Event, World, event, text};
 
 /// Runs `work` while another session changes every row of `table`, and commits as soon as the worker waits for it.
 async fn while_locked<T>(world: &World, table: &str, work: impl Future<Output = T>) -> T {
-    let other = world.database.connect().await;
-    let change = format!("BEGIN; UPDATE {table} SET updated_at = now()");
-    other.batch_execute(&change).await.expect("no row is locked");
+    let other = world.database.begin(&format!("UPDATE {table} SET updated_at = now()")).await;
     let commit = async {
         world.database.until_lock_wait().await;
         other.batch_execute("COMMIT").await.expect("a commit");

@@ -155,6 +155,14 @@ impl TestDatabase {
         client
     }
 
+    /// A session with a transaction that has executed `statements`, whose locks it holds until that ends.
+    pub async fn begin(&self, statements: &str) -> Client {
+        let session = self.connect().await;
+        let done = session.batch_execute(&format!("BEGIN; {statements}")).await;
+        done.unwrap_or_else(|error| panic!("{statements}: {error:?}"));
+        session
+    }
+
     /// Executes SQL statements separated by semicolons.
     pub async fn execute(&self, statements: &str) {
         let done = self.connect().await.batch_execute(&world::with_slugs(statements)).await;

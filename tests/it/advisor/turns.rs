@@ -83,9 +83,7 @@ async fn an_action_that_kills_workers_is_dead_lettered_as_it_was_sent_and_others
         open("ana@example.com")
     );
     world.database.execute(&insert).await;
-    let locked = world.database.connect().await;
-    let lock = "BEGIN; SELECT 1 FROM advisor_actions ORDER BY number LIMIT 4 FOR UPDATE";
-    locked.batch_execute(lock).await.expect("the next actions");
+    let locked = world.database.begin("SELECT 1 FROM advisor_actions ORDER BY number LIMIT 4 FOR UPDATE").await;
     let waiting = async || world.workers[0].metrics().await.sum("connect_queue_messages_ready", &[("queue", "crm")]);
     until("they are counted", waiting, |&waiting| waiting >= 100_000.0).await;
     act_refused(&world, &open("cy@example.com"), 503, "overloaded").await;
@@ -97,8 +95,7 @@ async fn an_action_that_kills_workers_is_dead_lettered_as_it_was_sent_and_others
 async fn actions_that_wait_are_counted_and_those_that_name_an_erased_person_are_removed() {
     let mut world = World::start().await;
     let opened = open_lead(&world).await;
-    let locked = world.database.connect().await;
-    locked.batch_execute("BEGIN; LOCK TABLE event_ledger IN EXCLUSIVE MODE").await.expect("a lock");
+    let locked = world.database.begin("LOCK TABLE event_ledger IN EXCLUSIVE MODE").await;
     store(&world, 0, "m-1", &action("open-lead", json!({"email": "Ana@example.com"}))).await;
     store(&world, 0, "m-2", &action("archive", json!({"lead": opened["leadId"]}))).await;
     store(&world, 0, "m-3", &action("open-lead", json!({"email": "bo@example.com"}))).await;

@@ -35,8 +35,7 @@ async fn status(source: [u8; 4], world: &World, request: &HttpRequest) -> Option
 #[tokio::test]
 async fn no_request_waits_for_the_table_of_keys_and_no_ingest_is_ready_before_it_has_read_it() {
     let world = World::with().start().await;
-    let lock = world.database.connect().await;
-    lock.batch_execute("BEGIN; LOCK TABLE api_keys IN ACCESS EXCLUSIVE MODE").await.expect("a lock");
+    let lock = world.database.begin("LOCK TABLE api_keys IN ACCESS EXCLUSIVE MODE").await;
     for i in 0..20 {
         let stranger = ApiKey { prefix: format!("ck_stranger{i}"), ..world.key.clone() };
         assert_eq!(status(STRANGER, &world, &stranger.events(body(&world.key))).await, Some(401));

@@ -41,9 +41,8 @@ async fn a_bundle_of_a_worker_killed_after_its_commit_gets_the_same_results_from
     let mut world = stallable().start().await;
     let requests = enquiry_requests(&world, 4);
     let (first, rest) = requests.split_at(1);
-    let blocking = world.database.connect().await;
     // Units wait at the first table that they read.
-    blocking.batch_execute("BEGIN; LOCK TABLE event_ledger IN ACCESS EXCLUSIVE MODE").await.expect("a lock");
+    let blocking = world.database.begin("LOCK TABLE event_ledger IN ACCESS EXCLUSIVE MODE").await;
     let settings = world.settings().to_vec();
     let mut worker = world.workers.remove(0);
     let proxies = world.proxies();
@@ -82,8 +81,7 @@ async fn a_worker_killed_between_the_two_round_trips_of_a_bundle_applies_none_of
     let mut requests = enquiry_requests(&world, 3);
     requests.push(world.key.events(batch(&[event("booking.abandoned").email("ana@gmail.com")])));
     let (first, rest) = requests.split_at(1);
-    let blocking = world.database.connect().await;
-    blocking.batch_execute("BEGIN; SELECT FROM clients FOR UPDATE").await.expect("the row is free");
+    let blocking = world.database.begin("SELECT FROM clients FOR UPDATE").await;
     let settings = world.settings().to_vec();
     let mut worker = world.workers.remove(0);
     let (proxies, database) = (world.proxies(), &world.database);

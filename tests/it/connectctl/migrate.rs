@@ -84,8 +84,7 @@ async fn a_migration_that_was_killed_while_it_built_an_index_is_continued_and_bl
     let database = TestDatabase::empty().await;
     apply(&database, &[TABLE]).await.expect("a table");
     // Building an index waits for a transaction that writes.
-    let writer = database.connect().await;
-    writer.batch_execute("BEGIN; LOCK TABLE things IN ROW EXCLUSIVE MODE").await.expect("a lock");
+    let writer = database.begin("LOCK TABLE things IN ROW EXCLUSIVE MODE").await;
     let interrupted = async {
         let builds = "wait_event = 'virtualxid' AND query LIKE '%things_first%'";
         database.until_sessions(builds, 1).await;
@@ -131,8 +130,7 @@ async fn a_migration_that_waits_for_a_table_lets_queries_go_on() {
     let database = TestDatabase::empty().await;
     apply(&database, &[TABLE]).await.expect("a table");
     // As a dump does.
-    let dump = database.connect().await;
-    dump.batch_execute("BEGIN; LOCK TABLE things IN ACCESS SHARE MODE").await.expect("a lock");
+    let dump = database.begin("LOCK TABLE things IN ACCESS SHARE MODE").await;
     let driving = async {
         database.until_sessions("wait_event_type = 'Lock' AND query LIKE 'ALTER TABLE things%'", 1).await;
         // It waits behind the migration, which gives way before the dump has ended.

@@ -138,8 +138,7 @@ async fn of_forms_that_are_sent_at_once_one_acts_and_the_others_wait_for_its_res
     let (page, action) = (format!("{KEYS}/{prefix}"), format!("{KEYS}/{prefix}/rotate"));
     let id = form_id(&visitor, &page, &action).await;
     let fields = [("overlap", "24h"), ("form", id.as_str())];
-    let locked = console.world.database.connect().await;
-    locked.batch_execute("BEGIN; LOCK TABLE api_keys IN SHARE MODE").await.expect("a lock");
+    let locked = console.world.database.begin("LOCK TABLE api_keys IN SHARE MODE").await;
     let release = async {
         until_waiting(console, 2).await;
         locked.batch_execute("COMMIT").await.expect("no lock");
@@ -186,8 +185,7 @@ async fn a_form_whose_operation_fails_half_way_can_be_sent_again() {
     console.world.until_depth("records.dead", 1).await;
     let id = form_id(&operator, REQUEUE, REQUEUE).await;
     let fields = [("form", id.as_str())];
-    let locked = console.world.database.connect().await;
-    locked.batch_execute("BEGIN; LOCK TABLE audit_records IN SHARE MODE").await.expect("a lock");
+    let locked = console.world.database.begin("LOCK TABLE audit_records IN SHARE MODE").await;
     let fail = async {
         until_waiting(&console, 1).await;
         console.world.proxies().broker.reset_connections();

@@ -14,8 +14,7 @@ async fn the_slow_pages_of_two_agencies_leave_connections_to_another_one() {
     let slow = console.admin().await;
     let second = console.signed_in(&["--role", "admin", "--tenant", "second"]).await;
     let other = console.signed_in(&["--role", "admin", "--tenant", "other"]).await;
-    let locked = console.world.database.connect().await;
-    locked.batch_execute("BEGIN; LOCK TABLE audit_records").await.expect("a lock");
+    let locked = console.world.database.begin("LOCK TABLE audit_records").await;
     let pages = [(&slow, "/agencies/acme/audit"), (&second, "/agencies/second/audit")];
     let waiting = join_all((0..40).map(|n: usize| pages[n % 2].0.get(pages[n % 2].1)));
     let others = async {

@@ -119,8 +119,7 @@ async fn webhooks_that_wait_for_their_fan_out_fail_or_are_dead_fire() {
     let (world, prometheus) = watched(builder).await;
     let receiver = Receiver::http();
     world.subscribe(&receiver.url("/hooks")).await;
-    let holder = world.database.connect().await;
-    holder.batch_execute("BEGIN; LOCK TABLE delivery_numbers IN SHARE MODE").await.expect("a lock");
+    let holder = world.database.begin("LOCK TABLE delivery_numbers IN SHARE MODE").await;
     world.accept(enquiry_submitted()).await;
     prometheus.until_firing("ConnectOutboxStuck", &[]).await;
     assert_eq!(receiver.count(), 0);

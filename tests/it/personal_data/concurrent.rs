@@ -104,9 +104,7 @@ async fn events_are_applied_while_the_erasure_deletes_what_may_be_many_rows() {
             at(time, event("enquiry.submitted")).email(&email).name(MARKER).payload(payload)
         };
         let client = world.accept(named(BEFORE)).await["clientId"].clone();
-        let session = world.database.connect().await;
-        let lock = format!("BEGIN; SELECT FROM {table} FOR UPDATE");
-        session.batch_execute(&lock).await.expect("a lock");
+        let session = world.database.begin(&format!("SELECT FROM {table} FOR UPDATE")).await;
         let sent = async {
             world.database.until_lock_wait_of("connectctl").await;
             // An older event is refused already, and a newer one is about the client that is being erased.
@@ -124,8 +122,7 @@ async fn events_are_applied_while_the_erasure_deletes_what_may_be_many_rows() {
 
 /// Starts an erasure that then waits for a lock of the session.
 async fn waiting_erasure(world: &World, client: &Value, locked: &str) -> (Child, tokio_postgres::Client) {
-    let session = world.database.connect().await;
-    session.batch_execute(&format!("BEGIN; {locked} FOR UPDATE")).await.expect("a lock");
+    let session = world.database.begin(&format!("{locked} FOR UPDATE")).await;
     let command = world.connectctl.start(&["client", "erase", "--tenant", "acme", "--client", text(client), "--yes"]);
     world.database.until_lock_wait_of("connectctl").await;
     (command, session)
@@ -183,8 +180,7 @@ async fn an_erasure_is_committed_in_steps_and_one_that_was_killed_is_continued()
 async fn two_erasures_of_one_client_at_once_count_each_row_once() {
     let world = World::start().await;
     let client = world.accept(identified().email("zq8marker@example.com")).await["clientId"].clone();
-    let session = world.database.connect().await;
-    session.batch_execute("BEGIN; SELECT FROM timeline FOR UPDATE").await.expect("a lock");
+    let session = world.database.begin("SELECT FROM timeline FOR UPDATE").await;
     let free = async {
         let waiting = "application_name = 'connectctl' AND wait_event_type = 'Lock'";
         world.database.until_sessions(waiting, 2).await;
@@ -223,8 +219,7 @@ async fn other_tenants_do_not_wait_for_an_erasure_and_the_tenants_own_events_see
     let other = world.add_tenant("other").await;
     let client = world.accept(identified().email("zq8marker@example.com")).await["clientId"].clone();
     // The erasure holds its lock and waits for the client's row.
-    let session = world.database.connect().await;
-    session.batch_execute("BEGIN; SELECT FROM clients FOR UPDATE").await.expect("a lock");
+    let session = world.database.begin("SELECT FROM clients FOR UPDATE").await;
     let post = |key: &ApiKey, number: usize| {
         let client = json!({"email": format!("cal.{number}@example.com")});
         post_request(key, "/clients", &format!("key-{number}"), &client)

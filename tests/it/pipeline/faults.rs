@@ -12,8 +12,7 @@ async fn a_worker_killed_between_the_round_trips_applies_nothing_and_the_next_ap
     let mut world = World::with().through_proxies().start().await;
     let enquiry = event("enquiry.submitted").email("ana@example.com");
     let client = world.accept(enquiry).await["clientId"].clone();
-    let other = world.database.connect().await;
-    other.batch_execute("BEGIN; SELECT FROM clients FOR UPDATE").await.expect("the rows are free");
+    let other = world.database.begin("SELECT FROM clients FOR UPDATE").await;
     let booking = event("booking.abandoned").email("ana@example.com");
     let request = world.key.events(batch(&[booking]));
     let sent = world.http().send(&request);
@@ -48,13 +47,11 @@ async fn follows_an_identity_that_moves_to_another_client_meanwhile() {
     let before = world.accept(submitted("ana@example.com")).await;
     let after = world.accept(submitted("ben@example.com")).await;
     let (from, to) = (text(&before["clientId"]), text(&after["clientId"]));
-    let other = world.database.connect().await;
-    let mv = format!(
-        "BEGIN;
-         UPDATE clients SET email = NULL, email_key = NULL WHERE client_id = '{from}';
+    let moved = format!(
+        "UPDATE clients SET email = NULL, email_key = NULL WHERE client_id = '{from}';
          UPDATE clients SET email = 'ana@example.com', email_key = 'ana@example.com' WHERE client_id = '{to}'"
     );
-    other.batch_execute(&mv).await.expect("the rows are free");
+    let other = world.database.begin(&moved).await;
     let commit = async {
         world.database.until_lock_wait_of("worker").await;
         other.batch_execute("COMMIT").await.expect("a commit");
@@ -70,8 +67,7 @@ async fn two_concurrent_units_on_one_client_both_take_effect() {
     let world = World::with().workers(2).start().await;
     world.until_ready().await;
     world.accept(event("contact.identified").email("ana@example.com").name("Ana")).await;
-    let other = world.database.connect().await;
-    other.batch_execute("BEGIN; SELECT FROM clients FOR UPDATE").await.expect("the rows are free");
+    let other = world.database.begin("SELECT FROM clients FOR UPDATE").await;
     // Both have read the client before one of them writes it.
     let commit = async {
         let waiting = "application_name = 'worker' AND wait_event_type = 'Lock'";
@@ -121,9 +117,7 @@ async fn a_reserved_number_is_discarded_after_a_database_crash() {
 #[tokio::test]
 async fn a_retried_unit_uses_its_reserved_number() {
     let world = World::start().await;
-    let other = world.database.connect().await;
-    let lock = format!("BEGIN; SELECT pg_advisory_xact_lock({})", email_lock("ana@example.com"));
-    other.batch_execute(&lock).await.expect("nobody has it");
+    let other = world.database.begin(&format!("SELECT pg_advisory_xact_lock({})", email_lock("ana@example.com"))).await;
     let commit = async {
         // The first run has found that another transaction creates this client; the second one waits for it.
         world.database.until_session_of("worker", "wait_event = 'advisory'").await;

@@ -168,9 +168,7 @@ async fn returns_no_record_while_its_signature_cannot_be_stored() {
     let client = new_client(&world, json!({"email": "ana@example.com"})).await;
     world.set("CONNECT_STORE_TIMEOUT", "500ms");
     world.restart_ingest().await;
-    let blocker = world.database.connect().await;
-    let lock = "BEGIN; LOCK TABLE replay_entries IN ACCESS EXCLUSIVE MODE";
-    blocker.batch_execute(lock).await.expect("the table can be locked");
+    let blocker = world.database.begin("LOCK TABLE replay_entries IN ACCESS EXCLUSIVE MODE").await;
     let routes = [client_route(&client), "/clients?email=ana@example.com".to_owned()];
     for response in join_all(routes.iter().map(|route| get(&world, route))).await {
         response.assert_error(503, "replay_store_unavailable");

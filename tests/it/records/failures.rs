@@ -101,9 +101,7 @@ fn send(world: &World, request: HttpRequest) -> JoinHandle<HttpResponse> {
 /// Asserts that `others` ends first, that the waiting reads then get 503, and that they succeed after the lock is
 /// released.
 async fn while_locked(world: &World, table: &str, waiting: &[&str], connections: i64, others: impl AsyncFnOnce()) {
-    let blocker = world.database.connect().await;
-    let lock = format!("BEGIN; LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE");
-    blocker.batch_execute(&lock).await.expect("the table can be locked");
+    let blocker = world.database.begin(&format!("LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")).await;
     let requests = (0..EACH).flat_map(|_| waiting.iter().map(|route| read(world, route)));
     let under_way: Vec<_> = requests.map(|request| send(world, request)).collect();
     let waiters = "application_name = 'ingest_reads' AND wait_event_type = 'Lock'";
@@ -153,8 +151,7 @@ async fn a_locked_table_delays_no_reads_of_others_and_no_events() {
 #[tokio::test]
 async fn a_read_that_waits_for_a_locked_table_has_used_up_its_signature() {
     let (world, lead) = start(Duration::from_secs(2)).await;
-    let blocker = world.database.connect().await;
-    blocker.batch_execute("BEGIN; LOCK TABLE trips IN ACCESS EXCLUSIVE MODE").await.expect("the lock");
+    let blocker = world.database.begin("LOCK TABLE trips IN ACCESS EXCLUSIVE MODE").await;
     let request = read(&world, &trip_route(&lead));
     world.http().send(&request).await.assert_error(503, "replay_store_unavailable");
     world.http().send(&request).await.assert_error(401, "unauthorized");

@@ -261,10 +261,8 @@ async fn an_agency_whose_every_event_fills_a_round_delays_no_agency_of_another_s
 
 /// A session that has changed rows of acme and not committed, as an erasure or an operator does.
 async fn lock(outbound: &OutboundWorld, change: &str) -> Client {
-    let session = outbound.world.database.connect().await;
-    let change = format!("BEGIN; {change} WHERE tenant_id = (SELECT tenant_id FROM tenants WHERE slug = 'acme')");
-    session.batch_execute(&change).await.expect("a change");
-    session
+    let of_acme = "WHERE tenant_id = (SELECT tenant_id FROM tenants WHERE slug = 'acme')";
+    outbound.world.database.begin(&format!("{change} {of_acme}")).await
 }
 
 #[tokio::test]

@@ -76,9 +76,7 @@ async fn what_waits_and_its_age_are_exported() {
         SELECT '00000000-0000-0000-0000-000000000000', gen_random_uuid(), now() FROM generate_series(1, 100000)";
     outbound.world.database.execute(older).await;
     // The slots of all tenants are held by a dispatcher that is stuck.
-    let holder = outbound.world.database.connect().await;
-    let hold = "BEGIN; SELECT FROM dispatcher_slots FOR UPDATE";
-    holder.batch_execute(hold).await.expect("nobody has them");
+    let holder = outbound.world.database.begin("SELECT FROM dispatcher_slots FOR UPDATE").await;
     outbound.world.add_dispatcher().await;
     outbound.until_metric("connect_outbox_pending", &[], 100_000.0).await;
     let oldest = outbound.world.dispatchers[0].metrics().await.sum("connect_outbox_oldest_seconds", &[]);

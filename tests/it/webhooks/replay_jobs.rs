@@ -197,10 +197,8 @@ async fn a_job_whose_deliveries_are_locked_delays_no_other_and_leaves_none_out()
     let (one, other) = (outbound.subscribe("/one", &[]).await, outbound.subscribe("/other", &[]).await);
     insert(&outbound, &one, "dead", 5).await;
     insert(&outbound, &other, "dead", 3).await;
-    let session = outbound.world.database.connect().await;
-    let lock =
-        format!("BEGIN; UPDATE deliveries SET last_error = NULL WHERE subscription_id = '{}' AND number = 2", one.id);
-    session.batch_execute(&lock).await.expect("a lock");
+    let lock = "UPDATE deliveries SET last_error = NULL WHERE number = 2 AND subscription_id";
+    let session = outbound.world.database.begin(&format!("{lock} = '{}'", one.id)).await;
     let created = replay(&outbound, &["--dead", "--subscription", &one.id, "--no-wait"]).await;
     assert_eq!(replay(&outbound, &["--dead", "--subscription", &other.id]).await["replayed"], 3);
     session.batch_execute("ROLLBACK").await.expect("a rollback");

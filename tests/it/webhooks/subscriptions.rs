@@ -82,8 +82,7 @@ async fn deliveries_of_a_removed_subscription_are_dropped() {
     database.execute(&change("paused_at = now()")).await;
     outbound.open_lead().await;
     outbound.until_deliveries("pending", 20).await;
-    let locked = database.connect().await;
-    locked.batch_execute("BEGIN; LOCK TABLE deliveries IN EXCLUSIVE MODE").await.expect("a lock");
+    let locked = database.begin("LOCK TABLE deliveries IN EXCLUSIVE MODE").await;
     database.execute(&change("removed_at = now()")).await;
     let waiting = "wait_event_type = 'Lock' AND query LIKE '%deliveries.drop_pending%'";
     database.until_sessions(waiting, 1).await;

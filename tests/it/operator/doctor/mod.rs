@@ -123,9 +123,7 @@ async fn checks_that_cannot_run_are_findings_and_the_others_run() {
 #[tokio::test]
 async fn a_check_without_a_response_is_an_error() {
     let world = World::with().ingests(0).workers(0).start().await;
-    let client = world.database.connect().await;
-    let lock = "BEGIN; LOCK TABLE failure_minutes IN ACCESS EXCLUSIVE MODE";
-    client.batch_execute(lock).await.expect("a lock");
+    let client = world.database.begin("LOCK TABLE failure_minutes IN ACCESS EXCLUSIVE MODE").await;
     let finding = until_found(&world.connectctl, &[], "error", "attention", "the check could not run: ").await;
     assert!(text(&finding["message"]).contains("lock timeout"), "{finding}");
     assert!(text(&finding["fix"]).contains("run the command again"), "{finding}");

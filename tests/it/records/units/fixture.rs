@@ -74,10 +74,7 @@ impl Fixture {
 
     /// A session that keeps a client's row locked until it commits.
     pub(super) async fn lock(&self, client: &Value) -> Client {
-        let session = self.world.database.connect().await;
-        let hold = format!("BEGIN; {}", lock_statement(client));
-        session.batch_execute(&hold).await.expect("nobody has it");
-        session
+        self.world.database.begin(&lock_statement(client)).await
     }
 
     pub(super) fn post(&self, key: &str, body: &Value) -> HttpRequest {
