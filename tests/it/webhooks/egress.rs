@@ -33,16 +33,14 @@ async fn a_non_public_address_is_refused_at_each_attempt_and_never_connected_to(
     for (url, error) in cases {
         subscribed.push((error, outbound.subscribe_url(&url, &[]).await));
     }
-    outbound.open_lead().await;
-    outbound.until_deliveries("dead", subscribed.len() as i64).await;
+    outbound.open_lead_until("dead", subscribed.len() as i64).await;
     for (error, subscription) in &subscribed {
         let attempts = outbound.attempts(subscription).await;
         assert_eq!(attempts.len(), 2, "{error}: {attempts:?}");
         for attempt in attempts {
             assert_eq!((&attempt["status"], &attempt["response"]), (&Value::Null, &Value::Null), "{attempt}");
             // A name may have an address of either family.
-            let found = attempt["error"].as_str().expect("an error").replace("::1", "127.0.0.1");
-            assert_eq!(found, *error);
+            assert_eq!(attempt["error"].as_str().expect("an error").replace("::1", "127.0.0.1"), *error);
         }
     }
     assert_eq!((outbound.receiver.accepted(), plain.accepted()), (0, 0), "no connection was opened");
@@ -63,8 +61,7 @@ async fn proxy_environment_variables_are_ignored() {
     outbound.world.add_dispatcher().await;
     outbound.subscribe("/direct", &[]).await;
     outbound.subscribe_url(&plain.url("/direct"), &[]).await;
-    outbound.open_lead().await;
-    outbound.until_deliveries("delivered", 2).await;
+    outbound.open_lead_until("delivered", 2).await;
     assert_eq!((outbound.receiver.count(), plain.count(), proxy.accepted()), (1, 1, 0));
 }
 
@@ -75,14 +72,12 @@ async fn receivers_of_an_unknown_authority_require_the_extra_roots() {
     let file = outbound.authority.file().to_str().expect("a path in Unicode").to_owned();
     outbound.world.set("CONNECT_WEBHOOK_CA_FILE", "");
     outbound.world.add_dispatcher().await;
-    outbound.open_lead().await;
-    outbound.until_deliveries("dead", 1).await;
+    outbound.open_lead_until("dead", 1).await;
     assert_eq!(outbound.receiver.count(), 0);
 
     outbound.world.set("CONNECT_WEBHOOK_CA_FILE", &file);
     outbound.world.restart_dispatcher().await;
-    outbound.open_lead().await;
-    outbound.until_deliveries("delivered", 1).await;
+    outbound.open_lead_until("delivered", 1).await;
     assert_eq!(outbound.receiver.count(), 1);
 }
 

@@ -101,8 +101,7 @@ async fn a_worker_killed_in_a_burst_loses_no_webhook() {
     })
     .await;
     burst.assert_applied_once(&outbound.world).await;
-    let repeated = assert_all_delivered(&outbound).await;
-    assert_eq!(repeated, 0, "the dispatcher repeats nothing");
+    assert_eq!(assert_all_delivered(&outbound).await, 0, "the dispatcher repeats nothing");
 }
 
 #[tokio::test]

@@ -110,11 +110,9 @@ async fn the_feed_has_what_webhooks_have_under_numbers_that_no_attempt_or_replay
     outbound.until_deliveries("delivered", 3).await;
     // One that is dead-lettered after six attempts, a test event that fails and is dropped, and one more.
     outbound.receiver.respond_to_next("/hooks", vec![Behavior::status(500); 7]);
-    outbound.open_lead().await;
-    outbound.until_deliveries("dead", 1).await;
+    outbound.open_lead_until("dead", 1).await;
     outbound.world.connectctl.run(&["subscription", "test", &subscription.id]).await;
-    outbound.open_lead().await;
-    outbound.until_deliveries("delivered", 4).await;
+    outbound.open_lead_until("delivered", 4).await;
     outbound.world.database.until_count("SELECT count(*) FROM deliveries WHERE needs_notice", 0).await;
     let rows = async || outbound.world.database.rows("SELECT * FROM deliveries ORDER BY number", &[]).await;
     let before = rows().await;
@@ -167,8 +165,7 @@ async fn a_key_reads_its_own_subscription_and_as_often_as_other_reads() {
     not_found(&stranger, &of(&own)).await;
     not_found(&stranger, "").await;
     not_found(&key, "subscription=x").await;
-    outbound.open_lead().await;
-    outbound.until_deliveries("delivered", 2).await;
+    outbound.open_lead_until("delivered", 2).await;
     assert_eq!(outbound.numbers(&key, &of(&own)).await, [1]);
 
     let second = outbound.subscribe("/second", &["--key", &key.prefix]).await;
@@ -295,8 +292,7 @@ async fn late_commits_killed_dispatchers_and_moved_slots_make_the_feed_neither_s
 async fn the_small_receiver_follows_a_feed() {
     let outbound = OutboundWorld::shared().await;
     let (key, _) = outbound.reader("/hooks").await;
-    outbound.open_lead().await;
-    outbound.until_deliveries("delivered", 1).await;
+    outbound.open_lead_until("delivered", 1).await;
     let settings = [
         ("CONNECT_URL", format!("http://{}/", outbound.world.http().address())),
         ("CONNECT_TENANT", key.tenant.clone()),

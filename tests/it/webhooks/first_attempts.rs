@@ -50,8 +50,7 @@ async fn a_killed_dispatcher_repeats_only_unrecorded_deliveries() {
         outbound.subscribe(path, &[]).await;
         outbound.receiver.respond_to_next(path, [Behavior::status(204).held()]);
     }
-    outbound.open_lead().await;
-    outbound.until_deliveries("delivered", 3).await;
+    outbound.open_lead_until("delivered", 3).await;
     outbound.receiver.wait_for(5).await;
     assert_eq!(outbound.count("pending").await, 2);
     outbound.world.restart_dispatcher().await;

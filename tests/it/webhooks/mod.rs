@@ -97,6 +97,13 @@ impl OutboundWorld {
         self.world.accept(event("enquiry.submitted").email("ana@example.com").name("Ana")).await
     }
 
+    /// The same, and waits until that many deliveries are in a state.
+    async fn open_lead_until(&self, state: &str, count: i64) -> Value {
+        let opened = self.open_lead().await;
+        self.until_deliveries(state, count).await;
+        opened
+    }
+
     /// The number of deliveries in a state.
     async fn count(&self, state: &str) -> i64 {
         let query = format!("SELECT count(*) FROM deliveries WHERE state = '{state}'");

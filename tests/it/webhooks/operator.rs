@@ -105,8 +105,7 @@ async fn metrics_and_logs_have_no_personal_data() {
     let dead = outbound.subscribe("/dead", &[]).await;
     outbound.subscribe("/well", &[]).await;
     outbound.receiver.respond("/dead", Behavior::status(500).with_body("a secret of the receiver's"));
-    let result = outbound.open_lead().await;
-    outbound.until_deliveries("dead", 1).await;
+    let result = outbound.open_lead_until("dead", 1).await;
     outbound.until_deliveries("delivered", 1).await;
     let samples = outbound.world.dispatchers[0].metrics().await;
     let text = format!("{:?}", samples.all());

@@ -89,8 +89,7 @@ async fn assert_stays_dead(outbound: &mut OutboundWorld, sent: usize) {
     assert_eq!(outbound.world.dispatchers[0].terminate().await.code(), Some(0));
     outbound.world.restart_dispatcher().await;
     outbound.receiver.respond("/failing", Behavior::status(204));
-    outbound.open_lead().await;
-    outbound.until_deliveries("delivered", 1).await;
+    outbound.open_lead_until("delivered", 1).await;
     assert_eq!(outbound.receiver.count(), sent + 1);
     assert_eq!((outbound.count("dead").await, outbound.count("pending").await), (1, 0));
 }
@@ -127,8 +126,7 @@ async fn a_success_ends_the_attempts() {
     let outbound = OutboundWorld::shared().await;
     let subscription = outbound.subscribe("/late", &[]).await;
     outbound.receiver.respond_to_next("/late", [500, 404, 429].map(Behavior::status));
-    outbound.open_lead().await;
-    outbound.until_deliveries("delivered", 1).await;
+    outbound.open_lead_until("delivered", 1).await;
     let attempts = outbound.attempts(&subscription).await;
     let statuses: Vec<_> = attempts.iter().map(|attempt| attempt["status"].as_i64()).collect();
     assert_eq!(statuses, [500, 404, 429, 204].map(Some));
@@ -153,8 +151,7 @@ async fn a_failed_attempt_is_recorded_with_its_cause_and_retried() {
         outbound.receiver.respond_to_next(path, [behavior.clone()]);
         subscribed.push(outbound.subscribe(path, &[]).await);
     }
-    outbound.open_lead().await;
-    outbound.until_deliveries("delivered", subscribed.len() as i64).await;
+    outbound.open_lead_until("delivered", subscribed.len() as i64).await;
     let metrics = outbound.world.dispatchers[0].metrics().await;
     for ((path, _, outcome, status, error, response), subscription) in cases.iter().zip(&subscribed) {
         let attempts = outbound.attempts(subscription).await;
@@ -166,8 +163,7 @@ async fn a_failed_attempt_is_recorded_with_its_cause_and_retried() {
         assert_eq!((&delivered["status"], &delivered["error"]), (&json!(204), &Value::Null), "{path}");
         let [first, second] = &outbound.receiver.received_at(path)[..] else { panic!("two requests of {path}") };
         assert_eq!(first.body, second.body);
-        let counted = metrics.sum("connect_webhook_attempts_total", &[("outcome", outcome)]);
-        assert_eq!(counted, 1.0, "{outcome}");
+        assert_eq!(metrics.sum("connect_webhook_attempts_total", &[("outcome", outcome)]), 1.0, "{outcome}");
     }
     assert_eq!(elsewhere.accepted(), 0, "redirects are not followed");
     outbound.until_metric("connect_webhook_retries_total", &[("attempt", "2")], 4.0).await;
@@ -192,8 +188,7 @@ async fn a_replayed_dead_letter_gets_six_more_attempts_with_the_same_ids() {
     let outbound = OutboundWorld::start_with(World::with().set("CONNECT_WEBHOOK_BACKOFF_BASE", "50ms")).await;
     let subscription = outbound.subscribe("/hooks", &[]).await;
     outbound.receiver.respond("/hooks", Behavior::status(500).with_body("not today"));
-    outbound.open_lead().await;
-    outbound.until_deliveries("dead", 1).await;
+    outbound.open_lead_until("dead", 1).await;
     let shown = outbound.shown(&subscription).await;
     assert_eq!((text(&shown["state"]), statuses(&shown)), ("dead", vec![500; 6]));
     assert_eq!((&shown["eventType"], &shown["nextAttemptAt"]), (&json!("lead.assigned"), &Value::Null));

@@ -284,8 +284,7 @@ async fn an_event_that_commits_late_gets_the_next_number() {
         )
         INSERT INTO outbox_pending (tenant_id, event_id, created_at) SELECT * FROM new";
     late.batch_execute(insert).await.expect("an event");
-    outbound.open_lead().await;
-    outbound.until_deliveries("delivered", 1).await;
+    outbound.open_lead_until("delivered", 1).await;
     late.commit().await.expect("the commit");
     outbound.until_deliveries("delivered", 2).await;
     let [first, second] = &outbound.deliveries(&subscription).await[..] else { panic!("two deliveries") };

@@ -80,8 +80,7 @@ async fn deliveries_of_a_removed_subscription_are_dropped() {
     let database = &outbound.world.database;
     let change = |set: &str| format!("UPDATE subscriptions SET {set} WHERE display_url = 'https://localhost'");
     database.execute(&change("paused_at = now()")).await;
-    outbound.open_lead().await;
-    outbound.until_deliveries("pending", 20).await;
+    outbound.open_lead_until("pending", 20).await;
     let locked = database.begin("LOCK TABLE deliveries IN EXCLUSIVE MODE").await;
     database.execute(&change("removed_at = now()")).await;
     let waiting = "wait_event_type = 'Lock' AND query LIKE '%deliveries.drop_pending%'";
@@ -99,8 +98,7 @@ async fn dead_lettered_deliveries_of_a_removed_subscription_are_dropped() {
     let outbound = OutboundWorld::start_with(World::with().set("CONNECT_WEBHOOK_ATTEMPTS", "1")).await;
     let failing = outbound.subscribe("/one", &[]).await;
     outbound.receiver.respond("/one", Behavior::status(500));
-    outbound.open_lead().await;
-    outbound.until_deliveries("dead", 1).await;
+    outbound.open_lead_until("dead", 1).await;
     outbound.world.until_depth("webhooks.dead", 1).await;
     outbound.change_subscription("remove", &failing).await;
     assert_eq!((outbound.count("dead").await, outbound.count("dropped").await), (0, 1));
@@ -132,11 +130,9 @@ async fn an_attempt_under_way_succeeds_after_its_subscription_was_paused_or_remo
 async fn a_subscriber_receives_only_events_after_it_subscribed() {
     let outbound = OutboundWorld::shared().await;
     outbound.subscribe("/old", &[]).await;
-    outbound.open_lead().await;
-    outbound.until_deliveries("delivered", 1).await;
+    outbound.open_lead_until("delivered", 1).await;
     let new = outbound.subscribe("/new", &[]).await;
-    let later = outbound.open_lead().await;
-    outbound.until_deliveries("delivered", 3).await;
+    let later = outbound.open_lead_until("delivered", 3).await;
     let [webhook] = &outbound.receiver.received_at("/new")[..] else { panic!("one webhook") };
     assert_eq!(webhook.json()["payload"]["leadId"], later["leadId"]);
     assert_eq!((webhook.verify(&new.secret), outbound.receiver.received_at("/old").len()), (Ok(()), 2));

@@ -41,8 +41,7 @@ async fn a_failed_test_is_printed_gets_one_attempt_and_needs_nobodys_attention()
     assert_eq!((ran.code, &delivery["attempts"][0]["status"]), (Some(1), &json!(500)), "{ran:?}");
     assert_eq!(delivery["state"], "dropped");
     assert!(ran.errors.contains("did not accept the test event"), "{ran:?}");
-    outbound.open_lead().await;
-    outbound.until_deliveries("delivered", 1).await;
+    outbound.open_lead_until("delivered", 1).await;
     assert_eq!(outbound.take_received().await.len(), 2);
     let database = &outbound.world.database;
     assert_eq!(database.count("SELECT count(*) FROM attempts WHERE response = 'why'").await, 1);
