@@ -133,8 +133,7 @@ async fn a_read_checks_its_signature_and_loads_its_record_in_one_round_trip() {
 async fn a_replica_serves_records_while_the_primary_stores_signatures() {
     let (mut world, primary) = world_with_recorder().await;
     let replica = StatementRecorder::in_front_of(world.database.url());
-    world.set("DATABASE_READ_URL", replica.url());
-    world.restart_ingest().await;
+    world.restart_ingest_with("DATABASE_READ_URL", replica.url()).await;
     world.ingests[0].until_logged("records are read on the replica").await;
     let lead = new_lead(&world, json!({})).await;
     statements(&primary, "ingest_replay");

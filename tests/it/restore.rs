@@ -33,8 +33,7 @@ async fn start_programs(world: &mut World) {
 /// Sends an event that no worker applies, and waits until it is in the queue.
 async fn leave_in_queue(world: &mut World, event: &tests::Event) {
     world.end_workers().await;
-    world.set("CONNECT_REPLY_TIMEOUT", "300ms");
-    world.restart_ingest().await;
+    world.restart_ingest_with("CONNECT_REPLY_TIMEOUT", "300ms").await;
     world.set("CONNECT_REPLY_TIMEOUT", "30s");
     world.send(std::slice::from_ref(event)).await.assert_error(503, "processing_timeout");
     world.until_depth("events", 1).await;

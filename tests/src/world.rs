@@ -135,6 +135,12 @@ impl World {
         self.ingests.insert(0, Program::ingest(&self.settings).await);
     }
 
+    /// The same after a setting was changed as by [`set`](Self::set).
+    pub async fn restart_ingest_with(&mut self, name: &str, value: &str) {
+        self.set(name, value);
+        self.restart_ingest().await;
+    }
+
     /// Kills the first dispatcher, unless it has ended, and starts another one with the current settings.
     pub async fn restart_dispatcher(&mut self) {
         drop(self.dispatchers.remove(0));

@@ -67,8 +67,7 @@ async fn a_full_queue_rejects_batches_that_are_not_ingested() {
 #[tokio::test]
 async fn a_program_with_another_queue_length_uses_the_existing_queue() {
     let mut world = World::with().set("CONNECT_QUEUE_MAX_LENGTH", "1000").start().await;
-    world.set("CONNECT_QUEUE_MAX_LENGTH", "2000");
-    world.restart_ingest().await;
+    world.restart_ingest_with("CONNECT_QUEUE_MAX_LENGTH", "2000").await;
     world.end_workers().await;
     world.add_worker().await;
     world.workers[0].until_ready().await;

@@ -1,8 +1,8 @@
 //! Clients and leads: made, shown and changed.
 
 use super::{
-    client_route, data, get, is_version, lead_route, new_client, new_lead, patch, post, record, refused_with,
-    trip_route,
+    client_route, data, get, is_version, joined_with_lead, lead_route, new_client, new_lead, patch, post, record,
+    refused_with, trip_route,
 };
 use serde_json::{Value, json};
 use tests::{World, event, text, words};
@@ -202,8 +202,7 @@ async fn a_patch_changes_only_title_flag_stage_and_owner() {
 
 #[tokio::test]
 async fn notifies_a_new_owner_and_rejects_one_who_is_not_an_active_member() {
-    let world = World::shared().await;
-    let lead = new_lead(&world, json!({})).await;
+    let (world, lead) = joined_with_lead().await;
     world.connectctl.json(&words("member add --tenant acme --email cy@acme.test --name Cy")).await;
     world.connectctl.json(&["member", "remove", "--tenant", "acme", "--email", "cy@acme.test"]).await;
     for stranger in ["nobody@acme.test", "cy@acme.test", "ana@example.com"] {
@@ -219,8 +218,7 @@ async fn notifies_a_new_owner_and_rejects_one_who_is_not_an_active_member() {
 
 #[tokio::test]
 async fn the_trip_of_a_lead_without_one_is_not_open() {
-    let world = World::shared().await;
-    let lead = new_lead(&world, json!({})).await;
+    let (world, lead) = joined_with_lead().await;
     without_trip(&world).await;
     get(&world, &trip_route(&lead)).await.assert_error(409, "trip_not_open");
     patch(&world, &trip_route(&lead), json!({"title": "x"})).await.assert_error(409, "trip_not_open");

@@ -2,8 +2,8 @@
 //! while their signatures are stored (D1, D3, D18, D23).
 
 use super::{
-    changeable_routes, client_route, data, get, lead_route, new_client, new_lead, patch_request, post_as, post_request,
-    record, records_target, send_at_once, trip_route, writes_used,
+    changeable_routes, client_route, data, get, joined_with_lead, lead_route, new_client, patch_request, post_as,
+    post_request, record, records_target, send_at_once, trip_route, writes_used,
 };
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -22,8 +22,7 @@ async fn fifty_concurrent_posts_with_one_key_create_one_record() {
         assert!(responses.iter().all(|response| record(response, 201) == created), "{responses:?}");
         let first = responses.iter().filter(|response| response.header("idempotent-replayed").is_empty()).count();
         assert_eq!(first, 1, "one creates, the others are replays");
-        let made = world.database.count(&format!("SELECT count(*) FROM {table}")).await;
-        assert_eq!(made, 1, "{table}");
+        assert_eq!(world.database.count(&format!("SELECT count(*) FROM {table}")).await, 1, "{table}");
     }
     assert_eq!(writes_used(&world).await, 2);
 }
@@ -92,8 +91,7 @@ async fn exactly_one_of_concurrent_claims_of_an_external_id_succeeds() {
 
 #[tokio::test]
 async fn keeps_all_concurrent_changes_to_different_fields() {
-    let world = World::shared().await;
-    let lead = new_lead(&world, json!({})).await;
+    let (world, lead) = joined_with_lead().await;
     let of_client =
         json!({"name": "Bo", "phone": "333", "company": "Bo & Co", "externalId": "p-1", "marketingOptIn": true});
     let dates = json!({"startDate": "2027-05-01", "endDate": "2027-05-02"});
@@ -166,8 +164,7 @@ async fn concurrent_reads_return_their_own_record_and_none_of_another_tenant() {
 async fn returns_no_record_while_its_signature_cannot_be_stored() {
     let mut world = World::start().await;
     let client = new_client(&world, json!({"email": "ana@example.com"})).await;
-    world.set("CONNECT_STORE_TIMEOUT", "500ms");
-    world.restart_ingest().await;
+    world.restart_ingest_with("CONNECT_STORE_TIMEOUT", "500ms").await;
     let blocker = world.database.begin("LOCK TABLE replay_entries IN ACCESS EXCLUSIVE MODE").await;
     let routes = [client_route(&client), "/clients?email=ana@example.com".to_owned()];
     for response in join_all(routes.iter().map(|route| get(&world, route))).await {

@@ -2,9 +2,8 @@
 //! 403 (specification: Authentication, Errors, Scopes; D1, D3). `auth` has what only the events route has.
 
 use super::routes::{Route, events_route, every_route, every_write};
-use super::{new_lead, patch_request, post_request, record, records_target};
+use super::{joined_with_lead, new_lead, patch_request, post_request, record, records_target, send_at_once};
 use crate::auth::assert_refused;
-use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tests::raw::{exchange, head};
 use tests::{ApiKey, HttpRequest, World, now, until_equal};
@@ -79,8 +78,7 @@ fn other_method(route: &Route) -> &'static str {
 
 #[tokio::test]
 async fn invalid_credentials_get_401_on_every_route_and_use_up_nothing() {
-    let world = World::shared().await;
-    let lead = new_lead(&world, json!({})).await;
+    let (world, lead) = joined_with_lead().await;
     for route in all_routes(&lead) {
         let (before, right) = (written(&world).await, route.signed(&world.key));
         for (why, request) in invalid_requests(&world, &route, &right) {
@@ -117,8 +115,7 @@ async fn another_tenant_in_the_header_gets_403_on_every_route_and_uses_up_nothin
 
 #[tokio::test]
 async fn every_route_uses_up_the_signature_even_when_it_refuses() {
-    let world = World::shared().await;
-    let lead = new_lead(&world, json!({})).await;
+    let (world, lead) = joined_with_lead().await;
     for route in all_routes(&lead) {
         let request = route.signed(&world.key);
         assert_eq!(world.http().send(&request).await.status, route.success(), "{route:?}");
@@ -136,8 +133,7 @@ async fn every_route_uses_up_the_signature_even_when_it_refuses() {
 
 #[tokio::test]
 async fn credentials_and_scopes_are_checked_before_idempotency_key_condition_and_body() {
-    let world = World::shared().await;
-    let lead = new_lead(&world, json!({})).await;
+    let (world, lead) = joined_with_lead().await;
     let reader = world.add_key("clients:read,leads:read").await;
     for route in every_write(&lead).into_iter().chain([events_route()]) {
         let wrong = |request: HttpRequest| request.without("idempotency-key").with("if-match", "?");
@@ -159,8 +155,7 @@ async fn credentials_and_scopes_are_checked_before_idempotency_key_condition_and
 
 #[tokio::test]
 async fn a_revoked_or_expired_key_gets_401_on_every_route() {
-    let world = World::shared().await;
-    let lead = new_lead(&world, json!({})).await;
+    let (world, lead) = joined_with_lead().await;
     let revoked = world.add_key(tests::ALL_SCOPES).await;
     for route in all_routes(&lead) {
         assert_eq!(world.http().send(&route.signed(&revoked)).await.status, route.success(), "{route:?}");
@@ -217,8 +212,7 @@ async fn one_idempotency_key_succeeds_for_concurrent_copies_of_one_signature() {
     let world = World::shared().await;
     let signed = world.key.records("POST", &records_target("/leads"), r#"{"contact":{"email":"ana@example.com"}}"#);
     let requests: Vec<_> = (0..20).map(|i| signed.clone().with("idempotency-key", format!("k-{}", i % 5))).collect();
-    let ingests = world.all_http().into_iter().cycle();
-    let responses = join_all(requests.iter().zip(ingests).map(|(request, http)| http.send(request))).await;
+    let responses = send_at_once(&world, &requests).await;
     let passed = responses.iter().filter(|response| response.status == 201).count();
     assert_eq!(passed, 4, "those of one key");
     for refused in responses.iter().filter(|response| response.status != 201) {

@@ -3,12 +3,12 @@
 
 use super::{
     break_inserts, client_route, every_read, every_write, get, lead_route, new_lead, records_target, restore_inserts,
-    trip_route, writes_used,
+    spawn, trip_route, writes_used,
 };
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::time::Duration;
-use tests::{HttpClient, HttpRequest, HttpResponse, World, event};
+use tests::{HttpRequest, World, event};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
@@ -92,18 +92,13 @@ fn read(world: &World, route: &str) -> HttpRequest {
     world.key.records("GET", &records_target(&format!("{route}{separator}nonce={}", Uuid::now_v7())), "")
 }
 
-fn send(world: &World, request: HttpRequest) -> JoinHandle<HttpResponse> {
-    let http = HttpClient::new(world.http().address());
-    tokio::spawn(async move { http.send(&request).await })
-}
-
 /// Locks `table`, starts reads of the routes `waiting` until `connections` of them wait for the lock, and runs `others`.
 /// Asserts that `others` ends first, that the waiting reads then get 503, and that they succeed after the lock is
 /// released.
 async fn while_locked(world: &World, table: &str, waiting: &[&str], connections: i64, others: impl AsyncFnOnce()) {
     let blocker = world.database.begin(&format!("LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")).await;
     let requests = (0..EACH).flat_map(|_| waiting.iter().map(|route| read(world, route)));
-    let under_way: Vec<_> = requests.map(|request| send(world, request)).collect();
+    let under_way: Vec<_> = requests.map(|request| spawn(world, request)).collect();
     let waiters = "application_name = 'ingest_reads' AND wait_event_type = 'Lock'";
     world.database.until_sessions(waiters, connections).await;
     others().await;

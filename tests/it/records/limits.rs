@@ -1,8 +1,8 @@
 //! The rate of reads, requests at once, sizes, metering and the monthly quota (specification: Limits; D21a, D23).
 
 use super::{
-    client_route, data, every_read, every_write, get, lead_route, new_client, new_lead, patch, post, post_request,
-    record, trip_route, writes_used,
+    client_route, data, every_read, every_write, get, joined_with_lead, lead_route, new_client, new_lead, patch, post,
+    post_request, record, trip_route, writes_used,
 };
 use futures_util::future::join_all;
 use serde_json::json;
@@ -11,8 +11,7 @@ use tests::{ALL_SCOPES, World, event, until_equal};
 
 #[tokio::test]
 async fn every_read_route_counts_against_the_rate_limit_of_its_key() {
-    let world = World::shared().await;
-    let lead = new_lead(&world, json!({})).await;
+    let (world, lead) = joined_with_lead().await;
     world.connectctl.json(&["tenant", "set", "--tenant", "acme", "--reads-per-second", "1"]).await;
     let mut key = world.key.clone();
     for route in every_read(&lead) {
@@ -60,8 +59,7 @@ async fn a_tenant_with_waiting_writes_is_overloaded_on_every_write_and_another_i
     let (lead, zeta) = (new_lead(&world, json!({})).await, world.add_tenant("zeta").await);
     world.end_workers().await;
     // 1,000 writes a second are assumed: two may wait.
-    world.set("CONNECT_BACKLOG_TARGET", "2ms");
-    world.restart_ingest().await;
+    world.restart_ingest_with("CONNECT_BACKLOG_TARGET", "2ms").await;
     let routes: Vec<_> =
         every_write(&lead).into_iter().map(|route| (route.signed(&world.key), route.success())).collect();
     let http = tests::HttpClient::new(world.http().address());
@@ -120,8 +118,7 @@ async fn each_successful_write_counts_once_and_nothing_else_does() {
 
 #[tokio::test]
 async fn an_exhausted_quota_rejects_every_write_but_not_replays_or_reads() {
-    let world = World::shared().await;
-    let lead = new_lead(&world, json!({})).await;
+    let (world, lead) = joined_with_lead().await;
     world.connectctl.json(&["tenant", "set", "--tenant", "acme", "--monthly-quota", "3"]).await;
     let body = json!({"email": "bo@example.com"});
     let first = world.http().send(&post_request(&world.key, "/clients", "k-1", &body)).await;

@@ -2,8 +2,8 @@
 //! D19), and records of another tenant, which are not found (specification: What the service does; D18).
 
 use super::{
-    changeable_routes, client_route, data, get, lead_route, new_client, new_lead, patch, patch_request, post_as,
-    post_request, record, records_target, trip_route,
+    changeable_routes, client_route, data, get, joined_with_lead, lead_route, new_client, new_lead, patch,
+    patch_request, post_as, post_request, record, records_target, trip_route,
 };
 use serde_json::{Value, json};
 use tests::{ApiKey, HttpResponse, World, event, text};
@@ -153,8 +153,7 @@ async fn assert_nothing_at(world: &World, key: &ApiKey, routes: &[String]) {
 
 #[tokio::test]
 async fn unknown_and_malformed_ids_are_not_found() {
-    let world = World::shared().await;
-    let lead = new_lead(&world, json!({})).await;
+    let (world, lead) = joined_with_lead().await;
     let known = text(&lead["id"]);
     let cut = &known[..35];
     let longer = format!("{known}0");

@@ -17,7 +17,8 @@ pub(crate) use routes::{Route, every_read, every_route, every_write};
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use tests::{ApiKey, HttpRequest, HttpResponse, RECORDS, World, text};
+use tests::{ApiKey, HttpClient, HttpRequest, HttpResponse, RECORDS, World, text};
+use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 pub(crate) fn records_target(route: &str) -> String {
@@ -101,6 +102,19 @@ pub(crate) async fn new_lead(world: &World, fields: Value) -> Value {
         body[name] = value.clone();
     }
     record(&post(world, "/leads", body).await, 201)
+}
+
+/// The shared world, with a new lead.
+async fn joined_with_lead() -> (World, Value) {
+    let world = World::shared().await;
+    let lead = new_lead(&world, json!({})).await;
+    (world, lead)
+}
+
+/// Sends a request to the first ingest in a task of its own.
+fn spawn(world: &World, request: HttpRequest) -> JoinHandle<HttpResponse> {
+    let http = HttpClient::new(world.http().address());
+    tokio::spawn(async move { http.send(&request).await })
 }
 
 pub(crate) fn lead_route(lead: &Value) -> String {

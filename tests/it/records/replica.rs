@@ -1,12 +1,12 @@
 //! Reads from a replica (operators: Reads from a replica): how old they may be, and what happens when the replica lags too far behind,
 //! does not respond, or does not follow the primary any more.
 
-use super::{get, lead_route, new_lead, patch, patch_request, post_request, reads_on, record, records_target};
+use super::{get, lead_route, new_lead, patch, patch_request, post_request, reads_on, record, records_target, spawn};
 use futures_util::future::join_all;
 use serde_json::json;
 use std::time::{Duration, Instant};
 use tests::dedicated_servers::Postgres;
-use tests::{HttpClient, HttpRequest, HttpResponse, MAX_WAIT, UNREACHED_RECEIVER, World, event, eventually, until};
+use tests::{HttpRequest, HttpResponse, MAX_WAIT, UNREACHED_RECEIVER, World, event, eventually, until};
 use uuid::Uuid;
 
 /// `CONNECT_STORE_TIMEOUT`: of its half, which the replica may take, enough is left for the other requests to get their responses
@@ -53,13 +53,7 @@ async fn a_replica_that_stalls_delays_only_reads_of_records() {
     assert_eq!(record(&world.http().send(&used).await, 200), lead);
     world.proxies().postgres.stall();
     let requests: Vec<HttpRequest> = (0..WAITING).map(|_| read(&world, &route)).collect();
-    let waiting: Vec<_> = requests
-        .iter()
-        .map(|request| {
-            let (http, request) = (HttpClient::new(world.http().address()), request.clone());
-            tokio::spawn(async move { http.send(&request).await })
-        })
-        .collect();
+    let waiting: Vec<_> = requests.iter().map(|request| spawn(&world, request.clone())).collect();
     for _ in 0..3 {
         world.http().send(&used).await.assert_error(401, "unauthorized");
         world.accept(event("contact.identified").email("bo@example.com")).await;
@@ -115,8 +109,7 @@ async fn no_read_on_a_replica_is_older_than_the_limit_or_causes_a_lost_update() 
     the_feed_is_read_on_the_replica(&world).await;
     a_read_on_a_lagging_replica_may_be_old_and_causes_no_lost_update(&world, &standby, &route).await;
 
-    world.set("CONNECT_READ_MAX_LAG", "2s");
-    world.restart_ingest().await;
+    world.restart_ingest_with("CONNECT_READ_MAX_LAG", "2s").await;
     world.ingests[0].until_logged(USED).await;
     a_replica_that_lags_too_far_behind_is_not_read_until_it_has_caught_up(&world, &standby, &route).await;
 

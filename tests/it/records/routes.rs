@@ -1,7 +1,9 @@
 //! The ten records routes (specification: Records routes), and the events route. Bodies are read strictly on each (D21,
 //! D21a, D22); `common/src/record/tests` has a table of each field's faults.
 
-use super::{client_route, data, get, lead_route, new_client, new_lead, record, records_target, trip_route};
+use super::{
+    client_route, data, get, joined_with_lead, lead_route, new_client, new_lead, record, records_target, trip_route,
+};
 use serde_json::{Value, json};
 use tests::{ApiKey, HttpRequest, World, batch, event, text};
 use uuid::Uuid;
@@ -111,8 +113,7 @@ async fn assert_invalid(world: &World, method: &str, route: &str, body: &str, pl
 
 #[tokio::test]
 async fn every_write_rejects_wrong_fields_and_bodies_and_changes_nothing() {
-    let world = World::shared().await;
-    let lead = new_lead(&world, json!({})).await;
+    let (world, lead) = joined_with_lead().await;
     let client = client_route(&json!({"id": lead["clientId"]}));
     let before = [client.clone(), lead_route(&lead), trip_route(&lead)];
     let shown = async || {

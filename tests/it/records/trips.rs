@@ -1,6 +1,6 @@
 //! Trips: shown, and changed by the customer (specification: GET and PATCH /leads/{leadId}/trip; D20, D21b).
 
-use super::{get, lead_route, new_lead, patch, record, refused_with, trip_route};
+use super::{get, joined_with_lead, lead_route, new_lead, patch, record, refused_with, trip_route};
 use serde_json::{Value, json};
 use tests::{World, text};
 
@@ -133,8 +133,7 @@ async fn an_itinerary_replaces_the_draft_in_early_stages() {
 
 #[tokio::test]
 async fn stores_an_itinerary_byte_for_byte() {
-    let world = World::shared().await;
-    let lead = new_lead(&world, json!({})).await;
+    let (world, lead) = joined_with_lead().await;
     let sent = r#"{"title":"A","days":[{"title":"1","items":[{"z":1.50,"title":"x","a":null}]}]}"#;
     let body = format!(r#"{{"itinerary":{sent}}}"#);
     let request = world.key.records("PATCH", &super::records_target(&trip_route(&lead)), body);
@@ -145,8 +144,7 @@ async fn stores_an_itinerary_byte_for_byte() {
 
 #[tokio::test]
 async fn rejects_changes_of_a_closed_trip_and_names_its_stage() {
-    let world = World::shared().await;
-    let lead = new_lead(&world, json!({})).await;
+    let (world, lead) = joined_with_lead().await;
     record(&patch(&world, &lead_route(&lead), json!({"stage": "lost", "reason": "too dear"})).await, 200);
     let refused = async |stage: &str| {
         let before = record(&get(&world, &trip_route(&lead)).await, 200);

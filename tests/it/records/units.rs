@@ -2,8 +2,10 @@
 
 mod fixture;
 
-use self::fixture::{Fixture, lock_statement, responses, spawn};
-use super::{client_route, data, new_client, new_lead, patch_request, post_request, record, trip_route, writes_used};
+use self::fixture::{Fixture, lock_statement, responses};
+use super::{
+    client_route, data, new_client, new_lead, patch_request, post_request, record, spawn, trip_route, writes_used,
+};
 use serde_json::{Value, json};
 use tests::{HttpRequest, HttpResponse, MAX_WAIT, QueuedMessage, World, eventually, text};
 

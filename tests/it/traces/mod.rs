@@ -86,8 +86,7 @@ async fn a_panic_is_logged_with_its_request() {
     let mut world = World::start().await;
     world.accept(enquiry_submitted()).await;
     world.end_workers().await;
-    world.set("CONNECT_REPLY_TIMEOUT", "300ms");
-    world.restart_ingest().await;
+    world.restart_ingest_with("CONNECT_REPLY_TIMEOUT", "300ms").await;
     // A worker that finds an unexpected column type panics: the schema is wrong.
     world.database.execute("ALTER TABLE clients ALTER COLUMN name TYPE bytea USING name::bytea").await;
     world.add_worker().await;
@@ -125,8 +124,7 @@ async fn every_response_has_a_request_id() {
     }
     // Without a worker there is no reply.
     world.workers[0].kill();
-    world.set("CONNECT_REPLY_TIMEOUT", "1s");
-    world.restart_ingest().await;
+    world.restart_ingest_with("CONNECT_REPLY_TIMEOUT", "1s").await;
     responses.push((503, world.http().send(&request(&world, enquiry_submitted())).await));
     let mut ids = HashSet::new();
     for (status, response) in &responses {
@@ -226,8 +224,7 @@ async fn an_invalid_traceparent_is_replaced_by_a_new_trace() {
 async fn a_warning_names_its_request_even_at_log_level_warn_and_so_does_the_message() {
     let mut world = World::with().workers(0).start().await;
     world.set("RUST_LOG", "info,ingest=warn,ingest::server=info");
-    world.set("CONNECT_REPLY_TIMEOUT", "300ms");
-    world.restart_ingest().await;
+    world.restart_ingest_with("CONNECT_REPLY_TIMEOUT", "300ms").await;
     let response = world.http().send(&request(&world, enquiry_submitted()).with("traceparent", SENT)).await;
     assert_eq!(response.status, 503, "{response:?}");
     let expected = (TRACE.to_owned(), Some(request_id(&response).to_string()));

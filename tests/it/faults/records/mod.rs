@@ -146,8 +146,7 @@ async fn a_full_queue_rejects_writes_and_their_retry_applies_them_once() {
 }
 
 async fn with_long_reply_timeout(world: &mut World) {
-    world.set("CONNECT_REPLY_TIMEOUT", "30s");
-    world.restart_ingest().await;
+    world.restart_ingest_with("CONNECT_REPLY_TIMEOUT", "30s").await;
 }
 
 #[tokio::test]
@@ -155,8 +154,7 @@ async fn a_write_that_timed_out_without_a_worker_is_not_applied_later() {
     let mut world = World::start().await;
     let lead = new_lead(&world, json!({})).await;
     world.end_workers().await;
-    world.set("CONNECT_REPLY_TIMEOUT", "300ms");
-    world.restart_ingest().await;
+    world.restart_ingest_with("CONNECT_REPLY_TIMEOUT", "300ms").await;
     let (writes, before) = (signed(&world, every_write(&lead)), stored(&world).await);
     for (route, request) in &writes {
         assert_unavailable(&world.http().send(request).await, "processing_timeout", route);
@@ -238,8 +236,7 @@ async fn a_write_delayed_by_a_hanging_database_is_not_applied_after_its_503() {
     let lead = new_lead(&world, json!({})).await;
     let direct = world.database.url().to_owned();
     world.set("DATABASE_URL", &direct);
-    world.set("CONNECT_REPLY_TIMEOUT", "1s");
-    world.restart_ingest().await;
+    world.restart_ingest_with("CONNECT_REPLY_TIMEOUT", "1s").await;
     let (writes, before) = (signed(&world, every_write(&lead)), stored(&world).await);
     world.proxies().postgres.stall();
     for (route, request) in &writes {

@@ -1,8 +1,8 @@
 //! A worker whose unit of writes is known: the writes wait behind one that is blocked in the database.
 
-use crate::records::{client_route, new_client, patch_request, post_request, record};
+use crate::records::{client_route, new_client, patch_request, post_request, record, spawn};
 use serde_json::{Value, json};
-use tests::{HttpClient, HttpRequest, HttpResponse, QueuedMessage, StatementRecorder, World, text};
+use tests::{HttpRequest, HttpResponse, QueuedMessage, StatementRecorder, World, text};
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 
@@ -19,11 +19,6 @@ pub(super) struct QueuedWrites {
     pub(super) messages: Vec<QueuedMessage>,
     pub(super) first: JoinHandle<HttpResponse>,
     pub(super) lock: Client,
-}
-
-pub(super) fn spawn(world: &World, request: HttpRequest) -> JoinHandle<HttpResponse> {
-    let http = HttpClient::new(world.http().address());
-    tokio::spawn(async move { http.send(&request).await })
 }
 
 impl Fixture {
