@@ -96,6 +96,5 @@ async fn credit_events_find_their_invoices(world: &World) {
     for result in while_locked(world, "invoices", world.results(&credits)).await {
         assert_eq!((&result["status"], result.get("warnings")), (&json!("accepted"), None), "{result}");
     }
-    let found = world.database.count("SELECT count(*) FROM invoices WHERE credit_state = 'confirmed'").await;
-    assert_eq!(found, 2);
+    assert_eq!(world.database.count("SELECT count(*) FROM invoices WHERE credit_state = 'confirmed'").await, 2);
 }

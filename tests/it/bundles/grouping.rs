@@ -109,8 +109,7 @@ async fn different_keys_and_tenants_never_share_a_message() {
     for response in &responses {
         assert_eq!(results(response)[0]["status"], "accepted");
     }
-    let found = messages.len();
-    assert_eq!(found, 6, "one for each first request, and one for the requests that waited behind it");
+    assert_eq!(messages.len(), 6, "one for each first request, and one for the requests that waited behind it");
     for message in &messages {
         let key = message.meta_field("caller")["key"].clone();
         let count = request_ids(message).len();

@@ -35,8 +35,7 @@ async fn members_can_be_added_removed_and_reactivated() {
     let world = World::shared().await;
     let connectctl = &world.connectctl;
     let add = ["member", "add", "--tenant", "acme", "--email", "Cleo@Acme.test", "--name", "Cleo"];
-    let added = connectctl.json(&add).await;
-    assert_eq!(added, json!({"email": "cleo@acme.test", "name": "Cleo", "active": true}));
+    assert_eq!(connectctl.json(&add).await, json!({"email": "cleo@acme.test", "name": "Cleo", "active": true}));
     let removed = connectctl.json(&["member", "remove", "--tenant", "acme", "--email", "cleo@acme.test"]).await;
     assert_eq!(removed, json!({"email": "cleo@acme.test", "name": "Cleo", "active": false}));
     let listed = connectctl.list(&["member", "list", "--tenant", "acme"]).await;

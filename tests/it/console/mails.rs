@@ -70,8 +70,7 @@ async fn an_agency_is_told_once_what_needs_attention_and_once_that_it_has_recove
     world.database.execute(later).await;
     let client = world.database.connect().await;
     let tenant = client.query_one("SELECT tenant_id FROM tenants", &[]).await.expect("the only tenant").get(0);
-    let news = claim_news(&client, TenantId(tenant), &[]).await.expect("what there is to tell");
-    assert_eq!(news, []);
+    assert_eq!(claim_news(&client, TenantId(tenant), &[]).await.expect("what there is to tell"), []);
 
     // After an attempt has succeeded, it is told once that it has recovered.
     receiver.respond_to_all(Behavior::status(204));
@@ -83,7 +82,6 @@ async fn an_agency_is_told_once_what_needs_attention_and_once_that_it_has_recove
     // Who has no address any more is told nothing, and nothing is remembered for another one.
     ctl.json(&words("tenant set --tenant acme --attention-email none")).await;
     assert_eq!(world.database.count("SELECT count(*) FROM attention_mails").await, 0);
-    let audited = "SELECT count(*) FROM audit_records WHERE action = 'tenant.set'";
-    assert_eq!(world.database.count(audited).await, 2);
+    assert_eq!(world.database.count("SELECT count(*) FROM audit_records WHERE action = 'tenant.set'").await, 2);
     assert_eq!(server.mails().len(), 2);
 }

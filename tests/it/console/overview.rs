@@ -45,8 +45,7 @@ async fn the_last_hour_is_counted_for_each_agency_and_for_all() {
     ];
     let page = viewer.until_shown("/agencies/acme", &acme).await;
     assert!(!page.contains("Waiting in"), "queues are the operator's: {page}");
-    let rows = between(&page, "<tbody>", "</tbody>").matches("<tr>").count();
-    assert_eq!(rows, 60, "a row for each minute");
+    assert_eq!(between(&page, "<tbody>", "</tbody>").matches("<tr>").count(), 60, "a row for each minute");
     let refused = format!(" ({}) are refused: 1 of 2 in the last 10 minutes, for the reason mismatch", forged.prefix);
     let of_key = format!("href=\"/agencies/other/refusals?key={}\"", forged.prefix);
     let others = [

@@ -55,8 +55,7 @@ async fn operations_that_wait_for_the_broker_hold_no_connection_to_the_database(
     console.world.proxies().broker.restore();
     let requeued = requeue().await;
     assert!(requeued.iter().all(|response| response.status == 303), "the same forms: {requeued:?}");
-    let found = (console.world.queues.depth("crm").await, console.world.queues.depth("records").await);
-    assert_eq!(found, (1, 1));
+    assert_eq!((console.world.queues.depth("crm").await, console.world.queues.depth("records").await), (1, 1));
 }
 
 /// Sends a request from `source` without the end of its body.

@@ -205,8 +205,7 @@ async fn the_main_paths_work_without_scripts() {
     let person = Person::at(&console, &browser).await;
     person.page.disable_scripts().await;
     person.sign_in(&console, ROLES[1]).await;
-    let copied = person.page.evaluate("document.querySelectorAll('.copy').length").await;
-    assert_eq!(copied, 0, "scripts are off");
+    assert_eq!(person.page.evaluate("document.querySelectorAll('.copy').length").await, 0, "scripts are off");
     check_phone(&person).await;
 
     person.page.follow("API keys").await;

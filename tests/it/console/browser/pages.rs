@@ -66,11 +66,9 @@ async fn each_role_opens_every_linked_page_without_a_complaint_and_without_a_vio
     let person = Person::signed_in(&console, &browser, ROLES[2]).await;
     checker.prepare(&person).await;
     let all = walk(2, async |path, is_first| {
-        let status = person.open(path).await;
-        assert_eq!(status, 200, "{path}: {}", person.page.text().await);
+        assert_eq!(person.open(path).await, 200, "{path}: {}", person.page.text().await);
         assert_eq!(person.page.take_complaints(), [""; 0], "{path}");
-        let heading = person.page.evaluate("document.querySelectorAll('h1').length").await;
-        assert_eq!(heading, 1, "{path}");
+        assert_eq!(person.page.evaluate("document.querySelectorAll('h1').length").await, 1, "{path}");
         match is_first {
             true => faults.extend(checker.found(&person, path).await),
             false => faults.extend(found_in_narrow_window(&person.page, path).await),

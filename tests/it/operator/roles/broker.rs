@@ -51,8 +51,7 @@ async fn the_users_of_compose_have_the_permissions_that_connectctl_prints() {
     let defined: Value = serde_json::from_str(&ran.output).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
     let (mut of_compose, mut of_roles) = (defined["permissions"].clone(), printed["broker"].clone());
     for permissions in of_compose.as_array_mut().expect("permissions") {
-        let removed = permissions.as_object_mut().expect("an object").remove("vhost");
-        assert_eq!(removed, Some("/".into()));
+        assert_eq!(permissions.as_object_mut().expect("an object").remove("vhost"), Some("/".into()));
     }
     of_roles.as_array_mut().expect("permissions").sort_by_key(|user| user["user"].to_string());
     of_compose.as_array_mut().expect("permissions").sort_by_key(|user| user["user"].to_string());
