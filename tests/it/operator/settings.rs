@@ -59,10 +59,8 @@ async fn names_each_missing_required_setting() {
         let help = help(program).await;
         let required: Vec<_> =
             variables(&help).into_iter().filter(|name| help.contains(&format!("{name} (required)"))).collect();
-        assert!(
-            required.iter().any(|name| name == "DATABASE_URL") && required.iter().any(|name| name == "AMQP_URL"),
-            "{required:?}"
-        );
+        assert!(required.iter().any(|name| name == "DATABASE_URL"), "{required:?}");
+        assert!(required.iter().any(|name| name == "AMQP_URL"), "{required:?}");
         for name in required {
             assert_refused(program, &without(&name), &name).await;
             assert_refused(program, &with(&name, "  "), &name).await;
