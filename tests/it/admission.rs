@@ -11,8 +11,7 @@ const INSERT_ENTRIES: &str = "replay_entries.insert";
 /// A world with an ingest behind a recorder.
 async fn world_with_recorder() -> (World, StatementRecorder) {
     let mut world = World::with().ingests(0).set("CONNECT_READ_CONNECTIONS", "1").start().await;
-    let recorder = StatementRecorder::in_front_of(world.database.url());
-    world.set("DATABASE_URL", recorder.url());
+    let recorder = world.record_statements();
     world.add_ingest().await;
     (world, recorder)
 }

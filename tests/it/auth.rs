@@ -4,7 +4,7 @@
 use futures_util::future::join_all;
 use serde_json::json;
 use std::time::{Duration, Instant};
-use tests::{ApiKey, HttpResponse, MAX_WAIT, StatementRecorder, World, batch, event, eventually, now, until_equal};
+use tests::{ApiKey, HttpResponse, MAX_WAIT, World, batch, event, eventually, now, until_equal};
 
 /// A batch that is valid, of one new client.
 pub(crate) fn valid() -> Vec<u8> {
@@ -270,8 +270,7 @@ async fn the_first_refusal_of_any_key_costs_a_question() {
     );
     world.connectctl.json(&["key", "rotate-secret", &rotated.prefix, "--overlap", "24h"]).await;
     world.connectctl.json(&["key", "revoke", &revoked.prefix]).await;
-    let recorder = StatementRecorder::in_front_of(world.database.url());
-    world.set("DATABASE_URL", recorder.url());
+    let recorder = world.record_statements();
     world.add_ingest().await;
     for key in [&known, &rotated] {
         assert_eq!(world.http().send(&key.events(valid())).await.status, 200);

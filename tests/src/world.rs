@@ -37,6 +37,7 @@ use crate::key::ApiKey;
 use crate::program::Program;
 use crate::proxy::Proxy;
 use crate::queues::Queues;
+use crate::statements::StatementRecorder;
 use serde_json::Value;
 
 /// A complete Connect for one test. Its parts are dropped in the order of the fields.
@@ -105,6 +106,13 @@ impl World {
     pub fn set(&mut self, name: &str, value: &str) {
         self.settings.retain(|(setting, _)| setting != name);
         self.settings.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// Puts a recorder between the database and the programs that are started from now on.
+    pub fn record_statements(&mut self) -> StatementRecorder {
+        let recorder = StatementRecorder::in_front_of(self.database.url());
+        self.set("DATABASE_URL", recorder.url());
+        recorder
     }
 
     /// Uses another database for `connectctl` and the programs that are started from now on.

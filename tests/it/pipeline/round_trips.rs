@@ -7,8 +7,7 @@ use tests::{MAX_WAIT, RECORDS, StatementRecorder, UNREACHED_RECEIVER, World, eve
 /// A worker with one lane for each queue behind a recorder.
 async fn recorded_world() -> (World, StatementRecorder) {
     let mut world = World::with().workers(0).set("CONNECT_WORKER_LANES", "1").start().await;
-    let recorder = StatementRecorder::in_front_of(world.database.url());
-    world.set("DATABASE_URL", recorder.url());
+    let recorder = world.record_statements();
     world.add_worker().await;
     (world, recorder)
 }

@@ -39,7 +39,7 @@ async fn queued_writes_share_a_transaction_and_a_refused_one_does_not_affect_the
          timeline.insert inbox.insert notifications.insert idempotency.insert usage.count COMMIT",
     ]
     .map(|statements| statements.split(' ').map(str::to_owned).collect::<Vec<_>>());
-    let recorder = fixture.record();
+    let recorder = fixture.world.record_statements();
     recorder.expect(&expected);
     let waiting = fixture.queue_behind_lock(requests).await;
     recorder.take("records");

@@ -4,7 +4,7 @@
 use super::{of, refusals, refused, until_recorded, valid, with_wrong_secret, world};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use tests::{EVENTS, HttpRequest, RECORDS, StatementRecorder, World, now, text, until_equal};
+use tests::{EVENTS, HttpRequest, RECORDS, World, now, text, until_equal};
 
 #[tokio::test]
 async fn each_failed_authentication_is_recorded_with_its_reason() {
@@ -183,9 +183,8 @@ async fn nothing_is_recorded_or_counted_for_keys_that_do_not_exist() {
 #[tokio::test]
 async fn a_refusal_causes_no_round_trip_of_its_own() {
     let mut world = World::with().ingests(0).workers(0).start().await;
-    let recorder = StatementRecorder::in_front_of(world.database.url());
+    let recorder = world.record_statements();
     let direct = world.connectctl.clone();
-    world.set("DATABASE_URL", recorder.url());
     world.add_ingest().await;
     let flood = with_wrong_secret(&world.key).events(valid());
     refused(&world, &flood, 401).await;

@@ -3,9 +3,7 @@
 use super::swapped;
 use crate::auth::valid;
 use serde_json::Value;
-use tests::{
-    ApiKey, HttpClient, HttpRequest, MAX_WAIT, RECORDS, StatementRecorder, World, batch, event, eventually, text,
-};
+use tests::{ApiKey, HttpClient, HttpRequest, MAX_WAIT, RECORDS, World, batch, event, eventually, text};
 
 /// Rotates the secret of a key and returns the key with its new secret.
 async fn rotate(world: &World, key: &ApiKey, options: &[&str]) -> ApiKey {
@@ -186,8 +184,7 @@ async fn a_secret_is_safe_to_revoke_after_seven_days_without_use() {
 #[tokio::test]
 async fn many_requests_write_the_last_use_once() {
     let mut world = World::with().ingests(0).start().await;
-    let recorder = StatementRecorder::in_front_of(world.database.url());
-    world.set("DATABASE_URL", recorder.url());
+    let recorder = world.record_statements();
     world.add_ingest().await;
     let requests: Vec<_> = (0..100).map(|_| request(&world.key)).collect();
     let sent = futures_util::future::join_all(requests.iter().map(|request| world.http().send(request))).await;

@@ -1,7 +1,7 @@
 //! What a delivery costs: statements in their round trips, and no message (architecture: Life of a webhook).
 
 use super::OutboundWorld;
-use tests::{Behavior, MAX_WAIT, MessageRecorder, Messages, StatementRecorder, World, eventually};
+use tests::{Behavior, MAX_WAIT, MessageRecorder, Messages, World, eventually};
 
 /// A first attempt is fanned out and recorded, a retry is read and recorded: one round trip each.
 const FIRST: [&str; 2] = ["deliveries.fan_out", "deliveries.record"];
@@ -12,9 +12,8 @@ async fn a_first_attempt_and_a_retry_are_two_statements_each_and_no_message() {
     // No attempt fails because the machine is slow.
     let builder = World::with().set("CONNECT_WEBHOOK_TIMEOUT", "600s");
     let mut outbound = OutboundWorld::without_dispatcher(builder).await;
-    let statements = StatementRecorder::in_front_of(outbound.world.database.url());
+    let statements = outbound.world.record_statements();
     let messages = MessageRecorder::in_front_of(outbound.world.queues.url());
-    outbound.world.set("DATABASE_URL", statements.url());
     outbound.world.set("AMQP_URL", messages.url());
     outbound.world.add_dispatcher().await;
     outbound.world.dispatchers[0].until_ready().await;

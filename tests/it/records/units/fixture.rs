@@ -2,7 +2,7 @@
 
 use crate::records::{client_route, new_client, patch_request, post_request, record, spawn};
 use serde_json::{Value, json};
-use tests::{HttpRequest, HttpResponse, QueuedMessage, StatementRecorder, World, text};
+use tests::{HttpRequest, HttpResponse, QueuedMessage, World, text};
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 
@@ -26,13 +26,6 @@ impl Fixture {
         let world = World::with().set("CONNECT_WORKER_LANES", "1").set("CONNECT_REPLY_TIMEOUT", "50s").start().await;
         let locked_client = new_client(&world, json!({"email": "held@example.com"})).await;
         Self { world, locked_client }
-    }
-
-    /// Puts a recorder between the database and the workers that start from now on.
-    pub(super) fn record(&mut self) -> StatementRecorder {
-        let recorder = StatementRecorder::in_front_of(self.world.database.url());
-        self.world.set("DATABASE_URL", recorder.url());
-        recorder
     }
 
     /// Delivers `requests` in this order to the worker while it is blocked.
