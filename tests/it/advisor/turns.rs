@@ -83,7 +83,7 @@ async fn an_action_that_kills_workers_is_dead_lettered_as_it_was_sent_and_others
         open("ana@example.com")
     );
     world.database.execute(&insert).await;
-    let locked = world.database.begin("SELECT 1 FROM advisor_actions ORDER BY number LIMIT 4 FOR UPDATE").await;
+    let _locked = world.database.begin("SELECT 1 FROM advisor_actions ORDER BY number LIMIT 4 FOR UPDATE").await;
     let waiting = async || world.workers[0].metrics().await.sum("connect_queue_messages_ready", &[("queue", "crm")]);
     until("they are counted", waiting, |&waiting| waiting >= 100_000.0).await;
     act_refused(&world, &open("cy@example.com"), 503, "overloaded").await;

@@ -66,7 +66,7 @@ async fn open_transactions_and_used_up_connections_are_found() {
     postgres.stop(StopMode::Fast).await;
     postgres.start_again().await;
 
-    let client = world.database.begin("SELECT count(*) FROM tenants").await;
+    let _client = world.database.begin("SELECT count(*) FROM tenants").await;
     let young = ["--transaction-age", "1h"];
     assert!(of(&findings(ctl, &young).await, "postgres.transactions", "").is_none());
     let all = ["--transaction-age", "1ms"];
