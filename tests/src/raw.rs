@@ -71,12 +71,17 @@ impl RawConnection {
 
     /// Reads exactly this text.
     pub async fn until(&mut self, text: &str) {
-        let before = self.received.len().min(text.len());
+        assert_eq!(self.take(text.len()).await, text);
+    }
+
+    /// Reads so many bytes of text.
+    pub async fn take(&mut self, length: usize) -> String {
+        let before = self.received.len().min(length);
         let mut received: Vec<u8> = self.received.drain(..before).collect();
-        received.resize(text.len(), 0);
+        received.resize(length, 0);
         let read = tokio::time::timeout(TIMEOUT, self.stream.read_exact(&mut received[before..])).await;
-        read.unwrap_or_else(|_| panic!("not in {TIMEOUT:?}: {text}")).expect("the connection stands");
-        assert_eq!(String::from_utf8_lossy(&received), text);
+        read.unwrap_or_else(|_| panic!("not {length} bytes in {TIMEOUT:?}")).expect("the connection stands");
+        String::from_utf8_lossy(&received).into_owned()
     }
 
     /// Waits until the other end closes the connection.

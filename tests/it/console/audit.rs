@@ -8,7 +8,7 @@ use common::clock;
 use futures_util::future::join_all;
 use serde_json::Value;
 use tests::raw::RawConnection;
-use tests::until_equal;
+use tests::{MAX_WAIT, eventually, until_equal};
 
 #[tokio::test]
 async fn records_are_filtered_and_exported_as_lines_of_json_and_as_csv() {
@@ -90,14 +90,18 @@ async fn add_long_records(console: &ConsoleWorld) {
     console.world.database.execute(records).await;
 }
 
-/// Begins a download, and reads no more than the status.
+/// Begins a download as soon as there is a place, and reads no more than the status.
 async fn begin_export(console: &ConsoleWorld, visitor: &Visitor<'_>, path: &str) -> RawConnection {
     let cookie = visitor.cookie.as_deref().expect("a session");
     let request = with_id(form(path, &[("format", "csv")]), cookie).with("sec-fetch-site", "same-origin");
-    let mut connection = RawConnection::to(console.http().address()).await;
-    connection.send_request(&request.with("cookie", cookie)).await;
-    connection.until("HTTP/1.1 200 OK").await;
-    connection
+    let request = request.with("cookie", cookie);
+    eventually("there is a place", MAX_WAIT, async || {
+        let mut connection = RawConnection::to(console.http().address()).await;
+        connection.send_request(&request).await;
+        let status = connection.take("HTTP/1.1 200".len()).await;
+        if status == "HTTP/1.1 200" { Ok(connection) } else { Err(status) }
+    })
+    .await
 }
 
 #[tokio::test]
