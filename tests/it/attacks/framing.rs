@@ -139,6 +139,40 @@ async fn a_body_has_one_end_and_the_rest_is_never_read_as_a_request() {
     }
 }
 
+/// What a caller and a proxy in front of ingest might read in two ways.
+#[tokio::test]
+async fn odd_heads_and_bodies_have_one_reading() {
+    let world = World::shared().await;
+    let plain = "GET / HTTP/1.1\r\nhost: a\r\n";
+    for (bytes, status) in [
+        ("GET / HTTP/1.1\nhost: a\n\n".to_owned(), 404),
+        (format!("\r\n{plain}\r\n"), 404),
+        (plain.to_uppercase() + "\r\n", 404),
+        (format!("{plain}content-length: five\r\n\r\n"), 400),
+        (format!("{plain}CONTENT-LENGTH: -1\r\n\r\n"), 400),
+        (format!("{plain}content-length: 1\r\ncontent-length: 2\r\n\r\n"), 400),
+        (format!("{plain} folded: x\r\n\r\n"), 400),
+        (format!("{plain}a b: x\r\n\r\n"), 400),
+        (format!("{plain}a : x\r\n\r\n"), 400),
+        (format!("{plain}x: \u{1}\r\n\r\n"), 400),
+        (format!("{plain}x: {}\r\n\r\n", "y".repeat(1 << 20)), 431),
+    ] {
+        let (response, _) = exchange(&world, bytes.as_bytes()).await;
+        assert_eq!(response.status, status, "{}: {response:?}", &bytes[..bytes.len().min(90)]);
+    }
+    // A chunk with an extension and a trailer that looks like a head, in pieces, as a slow network brings them.
+    let request = world.key.events(batch(&[event("contact.identified").email("ana@example.com")]));
+    let size = format!("transfer-encoding: chunked\r\n\r\n{:x};a=b\r\n", request.body.len());
+    let end = format!("\r\n0\r\ncontent-length: 7\r\nx: y\r\n\r\n{plain}\r\n");
+    let mut connection = RawConnection::to(world.http().address()).await;
+    for piece in [&head(&request), size.as_bytes(), &request.body, end.as_bytes()].concat().chunks(7) {
+        connection.send(piece).await;
+    }
+    for status in [200, 404] {
+        assert_eq!(connection.response().await.expect("a response").status, status);
+    }
+}
+
 #[tokio::test]
 async fn a_caller_that_keeps_sending_gets_its_error_response_without_a_reset() {
     let world = World::shared().await;
