@@ -125,20 +125,6 @@ async fn a_caller_that_disconnects_keeps_its_share_until_its_batch_is_applied() 
 }
 
 #[tokio::test]
-async fn a_tenant_without_a_share_is_refused_for_that_also_while_the_broker_is_away() {
-    let world = few_units().through_proxies().start().await;
-    let _waiting = begin(&world, &full_batch(&world.key)).await;
-    world.until_depth("events", 1).await;
-    world.proxies().broker.reset_connections();
-    until_equal("the broker is away", false, async || {
-        world.ingests[0].until_unready().await["checks"]["broker"].clone()
-    })
-    .await;
-    world.http().send(&full_batch(&world.key)).await.assert_error(503, "overloaded");
-    assert_eq!(refused_requests(&world).await, 1.0);
-}
-
-#[tokio::test]
 async fn releases_a_share_whose_reply_was_lost_once_its_message_left_the_queue() {
     let mut world = few_units().set("CONNECT_REPLY_TIMEOUT", "1s").start().await;
     world.http().send(&full_batch(&world.key)).await.assert_error(503, "processing_timeout");
