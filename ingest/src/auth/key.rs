@@ -23,7 +23,7 @@ pub(crate) struct ApiKey {
     /// The time from which it is refused.
     pub(crate) expires_at: Option<DateTime<Utc>>,
     pub(crate) is_revoked: bool,
-    /// Records reads that it may do per second (D23).
+    /// Reads that it may do per second (D23).
     pub(crate) reads_per_second: u32,
 }
 
