@@ -66,7 +66,7 @@ fn nothing(id: &str, with_emails: bool) -> Markup {
             li { "An event that failed is not kept. The response to its request said which error it has; correct the event and send it again with the same id." }
             li { "An event of a request that was refused, or got 503, is not known by its id. Such a request is found by its " code { "X-Request-Id" } " for some days, if its signature or key was checked and it was recorded: at most 20 a minute of a key are, 10 of them with the same reason." }
             li { "An event that is still in the queue appears as soon as it is applied." }
-            li { "A request is found by its " code { "X-Request-Id" } ", if it applied an event. A trace id (W3C) finds the events that were applied in the trace." }
+            li { "A request that applied an event is found by its " code { "X-Request-Id" } ". A trace id (W3C) finds the events that were applied in the trace." }
         }
     }
 }
