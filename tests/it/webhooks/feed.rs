@@ -309,7 +309,7 @@ async fn the_small_receiver_follows_a_feed() {
     for (number, line) in lines.iter().enumerate() {
         assert!(line.starts_with(&format!("{} ", number + 1)) && line.contains(" lead.assigned, delivery "), "{line}");
     }
-    assert!(ran.code == Some(1) && ran.errors.contains("401"), "{ran:?}");
+    assert!(ran.code == Some(1) && ran.errors.contains("401") && ran.errors.contains("X-Request-Id: "), "{ran:?}");
     let other = outbound.world.add_key("webhooks:read").await;
     let script = format!("CONNECT_KEY={} CONNECT_SECRET={} connect-receiver --follow", other.prefix, other.secret);
     let ran = CommandOutput::bash(&script, &settings).await;

@@ -113,10 +113,11 @@ impl Feed {
             let response = self.client.request(request).await.map_err(|error| error.to_string())?;
             let (head, body) = response.into_parts();
             let body = Limited::new(body, BYTES).collect().await.map_err(|error| error.to_string())?;
-            Ok::<_, String>((head.status, body.to_bytes()))
+            Ok::<_, String>((head, body.to_bytes()))
         };
         let exchanged = timeout(RESPONSE, exchange).await.unwrap_or_else(|_| Err("no response".to_owned()));
-        let (status, body) = exchanged.map_err(|error| temporary(format!("{url}: {error}")))?;
+        let (head, body) = exchanged.map_err(|error| temporary(format!("{url}: {error}")))?;
+        let status = head.status;
         let said: Value = serde_json::from_slice(&body).unwrap_or_default();
         if status == StatusCode::OK && said["data"].is_array() {
             return Ok(said);
@@ -127,7 +128,8 @@ impl Feed {
             Some("No such record") => NO_SUBSCRIPTION,
             message => message.unwrap_or("not a response of Connect"),
         };
-        Err(Fault { is_temporary, text: format!("{url} responded with {status}: {message}") })
+        let request = head.headers.get("x-request-id").and_then(|id| id.to_str().ok()).unwrap_or("none");
+        Err(Fault { is_temporary, text: format!("{url} responded with {status}: {message} (X-Request-Id: {request})") })
     }
 }
 
