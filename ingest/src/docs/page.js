@@ -32,20 +32,6 @@ const signed = async (request) => {
 // Swagger UI shows what a fetch throws, but not what an interceptor does.
 const sign = (request) => signed(request).catch((error) => Object.assign(request, { userFetch: () => Promise.reject(error) }));
 
-// Folds all sections of the introduction but the first, so that the operations come soon. React sets
-// this text as HTML, and leaves its elements alone.
-const fold = () => {
-  for (const heading of document.querySelectorAll('.info .description h2:not(summary *)')) {
-    const [section, summary] = ['details', 'summary'].map((name) => document.createElement(name));
-    heading.replaceWith(section);
-    section.open = !section.previousElementSibling;
-    section.append(summary);
-    summary.append(heading);
-    while (section.nextSibling && section.nextSibling.nodeName !== 'H2') section.append(section.nextSibling);
-  }
-};
-new MutationObserver(fold).observe(document.getElementById('swagger-ui'), { childList: true, subtree: true });
-
 // The fields above replace the dialogs for credentials: these would send the secret.
 const nothing = () => () => null;
 SwaggerUIBundle({
