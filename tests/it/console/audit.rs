@@ -93,11 +93,11 @@ async fn add_long_records(console: &ConsoleWorld) {
 /// Begins a download as soon as there is a place, and reads no more than the status.
 async fn begin_export(console: &ConsoleWorld, visitor: &Visitor<'_>, path: &str) -> RawConnection {
     let cookie = visitor.cookie.as_deref().expect("a session");
-    let request = with_id(form(path, &[("format", "csv")]), cookie).with("sec-fetch-site", "same-origin");
-    let request = request.with("cookie", cookie);
     eventually("there is a place", MAX_WAIT, async || {
+        // Each form has an id of its own.
+        let request = with_id(form(path, &[("format", "csv")]), cookie).with("sec-fetch-site", "same-origin");
         let mut connection = RawConnection::to(console.http().address()).await;
-        connection.send_request(&request).await;
+        connection.send_request(&request.with("cookie", cookie)).await;
         let status = connection.take("HTTP/1.1 200".len()).await;
         if status == "HTTP/1.1 200" { Ok(connection) } else { Err(status) }
     })
