@@ -1,6 +1,8 @@
 //! What an agency should look at, each with the page that tells more.
 
-use super::{Attention, RECENT, counted, failed_events, failed_responses, recent, refused_requests, response_codes};
+use super::{
+    Attention, RECENT, counted, failed_events, failed_responses, is_over, recent, refused_requests, response_codes,
+};
 use crate::activity::{ActivityMinute, last_hour};
 use crate::deliveries::{self, DeliveryQuery};
 use crate::keys::{self, Key, KeyFilter};
@@ -87,12 +89,8 @@ impl AgencyOverview {
         }
         let paused = self.paused();
         if paused > 0 {
-            let text = counted(
-                paused,
-                "subscription is paused: its deliveries wait.",
-                "subscriptions are paused: their deliveries wait.",
-            );
-            let next = "Resume what is paused when its receiver works.";
+            let text = counted(paused, "subscription is paused.", "subscriptions are paused.");
+            let next = "Deliveries wait: resume what is paused when its receiver works.";
             found.push(Attention::of_agency("paused", "/webhooks", text, next, false));
         }
         if self.usage.quota.is_some_and(|quota| self.usage.writes >= quota) {
@@ -153,7 +151,7 @@ impl AgencyOverview {
         let refused = recent(&self.hour, |minute| minute.refused).max(recorded);
         let accepted = recent(&self.hour, |minute| minute.accepted);
         let share = refused_requests(refused, accepted);
-        if refused > 0 && refusals.is_empty() {
+        if refusals.is_empty() && !is_over(&self.hour, |minute| minute.refused) {
             let next = after_refusal(401);
             found.push(Attention::of_agency("refused", "/refusals", share.clone(), next, refused >= FAILURES));
         }
@@ -163,8 +161,8 @@ impl AgencyOverview {
         let of = format!(" of {} in the last {RECENT} minutes", refused + accepted);
         let (at_least, of) = if is_only_key { ("", of.as_str()) } else { (at_least, "") };
         let mut keys = BTreeSet::new();
-        let most_frequent = refusals.iter().filter(|one| keys.insert(&one.key_prefix));
-        for (index, RefusalCause { key_prefix, reason, status, detail, requests }) in most_frequent.enumerate() {
+        let most_frequent = refusals.iter().filter(|one| !one.is_over && keys.insert(&one.key_prefix));
+        for (index, RefusalCause { key_prefix, reason, status, detail, requests, .. }) in most_frequent.enumerate() {
             let of_key: i64 = refusals.iter().filter(|one| one.key_prefix == *key_prefix).map(|one| one.requests).sum();
             let of_key = if is_only_key { refused } else { of_key };
             let mostly = if of_key == *requests { "" } else { "mostly " };
@@ -347,6 +345,7 @@ mod tests {
             status: if reason == "invalid_request" { 400 } else { 401 },
             detail: (reason == "stale").then(|| "t is old".to_owned()),
             requests,
+            is_over: false,
         };
         let refusals = [cause("ck_1", "stale", 5), cause("ck_1", "mismatch", 2), cause("ck_2", "invalid_request", 1)];
         let lines = healthy().lines(&[], &refusals, NOW.parse().unwrap());
@@ -366,8 +365,10 @@ mod tests {
         assert_eq!(told, expected);
         let told = found(|overview| overview.hour[55].refused = 9, &[], &refusals[..2]);
         assert!(told[0].0.contains(": 9 of 59 in the last 10 minutes, mostly") && !told[0].0.contains("With all keys"));
-        let told = found(|overview| overview.hour[55].refused = 1, &[], &[]);
+        let told = found(|overview| overview.hour[57].refused = 1, &[], &[]);
         assert_eq!(told[0].0, "1 of 51 requests was refused in the last 10 minutes.");
+        assert_eq!(found(|overview| overview.hour[56].refused = 9, &[], &[]), []);
+        assert_eq!(found(|_| {}, &[], &[RefusalCause { is_over: true, ..cause("ck_1", "stale", 9) }]), []);
         let many: Vec<_> = (0..=KEYS_MAX).map(|number| cause(&format!("ck_{number}"), "stale", 1)).collect();
         let mut lines = healthy().lines(&[], &many, NOW.parse().unwrap());
         assert_eq!(lines.len(), KEYS_MAX + 1);

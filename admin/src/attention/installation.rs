@@ -1,7 +1,7 @@
 //! What an operator should look at, each with its section of the runbook. What follows from another line is left out.
 
 use super::{
-    AFTER_DEAD_LETTERS, Attention, RECENT, counted, dead_lettered, failed_events, failed_responses, recent,
+    AFTER_DEAD_LETTERS, Attention, RECENT, counted, dead_lettered, failed_events, failed_responses, is_over, recent,
     refused_requests, response_codes,
 };
 use crate::activity::{ActivityMinute, last_hour};
@@ -212,17 +212,17 @@ impl Seen {
         }
     }
 
-    /// Whether many of the latest requests were refused, or attempts failed.
+    /// Whether many of the latest requests were refused, or attempts failed, and still some do.
     fn check_shares(&self, add: &mut impl FnMut(&'static str, String, &str)) {
         let sum = |count: fn(&ActivityMinute) -> i64| recent(&self.hour, count);
         let (refused, accepted) = (sum(|minute| minute.refused), sum(|minute| minute.accepted));
-        if refused + accepted >= SHARE_OF && refused > accepted {
+        if refused + accepted >= SHARE_OF && refused > accepted && !is_over(&self.hour, |minute| minute.refused) {
             let next = "The overviews of the agencies name the keys and reasons.";
             add("ConnectAuthFailuresSurge", refused_requests(refused, accepted), next);
         }
         let (undelivered, delivered) = (sum(|minute| minute.undelivered), sum(|minute| minute.delivered));
-        if undelivered + delivered >= SHARE_OF && undelivered > delivered {
-            let all = undelivered + delivered;
+        let all = undelivered + delivered;
+        if all >= SHARE_OF && undelivered > delivered && !is_over(&self.hour, |minute| minute.undelivered) {
             add(
                 "ConnectWebhooksFailing",
                 format!("{undelivered} of {all} attempts at webhooks failed in the last {RECENT} minutes."),
@@ -312,6 +312,11 @@ mod tests {
         assert_eq!(refused, ["ConnectAuthFailuresSurge"]);
         let failing = with(|seen, _| seen.hour.iter_mut().for_each(|minute| minute.undelivered = 6));
         assert_eq!(failing, ["ConnectWebhooksFailing"]);
+        let over = with(|seen, _| {
+            seen.hour.fill(ActivityMinute { refused: 99, undelivered: 99, ..Default::default() });
+            seen.hour[57..].fill(ActivityMinute::default());
+        });
+        assert_eq!(over, Vec::<&str>::new());
         assert_eq!(with(|seen, _| (seen.queues[0].consumers, seen.queues[0].ready) = (0, 0)), Vec::<&str>::new());
         assert_eq!(with(|seen, at| seen.pressures.push(pressure(at))), ["ConnectBacklogFull"]);
         assert_eq!(with(|seen, _| seen.running.slots = 63), ["ConnectSlotsWithoutDispatcher"]);
@@ -344,9 +349,8 @@ mod tests {
         assert_eq!(sections(&seen), Vec::<&str>::new());
         seen.running.may_connect = false;
         seen.pressures.clear();
-        seen.running.slots = SLOT_COUNT;
+        (seen.running.slots, seen.running.worker) = (SLOT_COUNT, true);
         (seen.due, seen.outbox) = (None, None);
-        seen.running.worker = true;
         let servers = ServerStates { broker: Some("no route".to_owned()), certificates: Vec::new() };
         let found = seen.lines(&servers);
         assert_eq!(found.len(), 1, "{found:?}");

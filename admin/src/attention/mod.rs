@@ -124,6 +124,11 @@ fn recent(hour: &[ActivityMinute], count: fn(&ActivityMinute) -> i64) -> i64 {
     hour[hour.len().saturating_sub(RECENT)..].iter().map(count).sum()
 }
 
+/// Whether it has not happened in the last three minutes: a count that lasts would have grown.
+fn is_over(hour: &[ActivityMinute], count: fn(&ActivityMinute) -> i64) -> bool {
+    hour.iter().rev().take(3).all(|minute| count(minute) == 0)
+}
+
 fn failed_events(failed: i64, hour: &[ActivityMinute], error: &str) -> String {
     let all = counted(recent(hour, |minute| minute.applied + minute.failed), "event", "events");
     format!("{failed} of {all} failed in the last {RECENT} minutes with {error}.")

@@ -29,6 +29,8 @@ pub(crate) struct RefusalCause {
     /// That of the latest one with a detail.
     pub(crate) detail: Option<String>,
     pub(crate) requests: i64,
+    /// No request of the key was refused in the last three minutes.
+    pub(crate) is_over: bool,
 }
 
 /// Which programs work with the database.
@@ -65,8 +67,8 @@ pub struct AttentionNews {
 }
 
 common::statements! {
-    /// Of a receiver also older minutes are of interest: it may be attempted seldom. It has recovered after two minutes without a failure,
-    /// unless its newest one has more failures than successes: what fails is retried. What made responses fail is over after three minutes without one.
+    /// A cause is over after three minutes without a failure. Of a receiver also older minutes are of interest, because it may be attempted
+    /// seldom: it still fails if its newest minute has more failures than successes, because what fails is retried.
     const FAILURES = "-- failure_minutes.since
     SELECT f.cause, coalesce(sum(f.failed) FILTER (WHERE f.minute >= $2), 0)::bigint AS failed,
            coalesce(sum(f.succeeded) FILTER (WHERE f.minute >= $2), 0)::bigint AS succeeded,
@@ -76,16 +78,15 @@ common::statements! {
                  minute > coalesce(max(minute) FILTER (WHERE succeeded > 0) OVER (PARTITION BY cause), '-infinity')
                      AS is_after_success, minute = max(minute) OVER (PARTITION BY cause) AS is_newest
           FROM failure_minutes WHERE tenant_id = $1 AND (minute >= $2 OR cause LIKE 'receiver:%')) AS f
-    GROUP BY f.cause HAVING sum(f.failed) FILTER (WHERE f.minute >= $2 OR f.is_after_success) > 0
-       AND (f.cause NOT LIKE 'response:%' OR max(f.minute) >= $2 + interval '7 minutes')
-       AND (f.cause NOT LIKE 'receiver:%' OR bool_or(f.failed > 0
-           AND (f.minute > now() - interval '2 minutes' OR f.is_newest AND f.failed > f.succeeded)))
+    GROUP BY f.cause HAVING bool_or(f.failed > 0 AND (f.minute > now() - interval '3 minutes'
+        OR f.cause LIKE 'receiver:%' AND f.is_newest AND f.failed > f.succeeded))
     ORDER BY failed DESC, f.cause";
 
     const REFUSALS = "-- refused_requests.since
     SELECT r.key_prefix, r.reason, max(r.status) AS status, count(*) AS requests,
-           (array_agg(r.detail ORDER BY r.request_id DESC) FILTER (WHERE r.detail IS NOT NULL))[1] AS detail
-    FROM (SELECT request_id, key_prefix, status, reason, detail FROM refused_requests r
+           (array_agg(r.detail ORDER BY r.request_id DESC) FILTER (WHERE r.detail IS NOT NULL))[1] AS detail,
+           max(max(r.at)) OVER (PARTITION BY r.key_prefix) <= now() - interval '3 minutes' AS is_over
+    FROM (SELECT request_id, key_prefix, at, status, reason, detail FROM refused_requests r
           WHERE r.tenant_id = $1 AND r.request_id >= $2 AND r.status < 500 AND NOT r.dry_run
           ORDER BY r.request_id DESC LIMIT 2000) AS r
     GROUP BY r.key_prefix, r.reason ORDER BY requests DESC, r.key_prefix, r.reason";
@@ -153,7 +154,7 @@ pub(crate) async fn failures(client: &Client, tenant: Uuid, since: DateTime<Utc>
 
 /// The recorded refusals from a request id on without dry runs, at most 2,000; the most frequent reason comes first.
 pub(crate) async fn refusals(client: &Client, tenant: TenantId, first: Uuid) -> Result<Vec<RefusalCause>> {
-    let read = |row: &Row| Ok(read_row!(row => RefusalCause { key_prefix, reason, status, detail, requests }));
+    let read = |row: &Row| Ok(read_row!(row => RefusalCause { key_prefix, reason, status, detail, requests, is_over }));
     all(client, REFUSALS, &[&tenant.0, &first], read).await
 }
 

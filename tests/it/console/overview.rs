@@ -56,6 +56,8 @@ async fn the_last_hour_is_counted_for_each_agency_and_for_all() {
         &of_key,
     ];
     operator.until_shown("/agencies/other", &others).await;
+    console.world.database.execute("UPDATE refused_requests SET at = at - interval '3 minutes'").await;
+    assert!(!operator.page("/agencies/other").await.contains(" are refused: "));
     let all = ["4 accepted and 1 refused in the last hour", "3 applied and 1 failed", "1 delivered and 1 failed"];
     let day = ["4 accepted and 1 refused in the last 24 hours", "The numbers of each hour"];
     operator.until_shown("/?range=24h", &day).await;

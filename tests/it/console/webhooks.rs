@@ -33,12 +33,14 @@ async fn a_subscription_is_created_paused_resumed_rotated_and_removed() {
     };
     let failing = "INSERT INTO public.failure_minutes
         SELECT tenant_id, 'receiver:' || subscription_id, 0, now(), 5, 0, NULL FROM subscriptions
-        UNION ALL SELECT tenant_id, 'response:overloaded', 0, now() - interval '5 minutes', 9, 0, NULL FROM subscriptions";
-    // It has recovered after two minutes without a failure, unless the newest one has more failures than successes.
+        UNION ALL SELECT tenant_id, cause, 0, now() - interval '5 minutes', 9, 0, NULL
+        FROM subscriptions, unnest(ARRAY['response:overloaded', 'event:internal_error']) cause";
+    // It has recovered after three minutes without a failure, unless the newest one has more failures than successes.
     for (change, is_told) in [
         (failing, true),
         ("INSERT INTO failure_minutes SELECT tenant_id, cause, 1, now(), 0, 1, NULL FROM failure_minutes", true),
-        ("UPDATE failure_minutes SET minute = now() - interval '3 minutes' WHERE failed > 0", false),
+        ("UPDATE failure_minutes SET minute = now() - interval '150 seconds' WHERE failed = 5", true),
+        ("UPDATE failure_minutes SET minute = now() - interval '3 minutes' WHERE failed = 5", false),
         ("UPDATE failure_minutes SET minute = now() - interval '4 minutes', succeeded = 5", false),
         ("UPDATE failure_minutes SET succeeded = 4", true),
     ] {
