@@ -111,7 +111,8 @@ impl AgencyOverview {
 
     /// Receivers, events and responses.
     fn check_failures(&self, failures: &[FailureCause], found: &mut Vec<Attention>) {
-        for FailureCause { cause, failed, succeeded, failed_in_a_row, last_error } in failures {
+        for failure in failures {
+            let FailureCause { cause, failed, succeeded, failed_in_a_row, last_error } = failure;
             match cause.split_once(':') {
                 Some(("receiver", id)) if *failed.max(failed_in_a_row) >= FAILURES => {
                     let id = Uuid::try_parse(id).unwrap_or_default();
@@ -131,8 +132,9 @@ impl AgencyOverview {
                     found.push(Attention::of_agency(cause, format!("/webhooks/{id}"), text, next, true));
                 }
                 Some(("event", error)) => {
-                    let (text, next) = (failed_events(*failed, &self.hour, error), after_event_error(error));
-                    found.push(Attention::of_agency(cause, "/keys", text, &next, *failed >= FAILURES));
+                    let key = last_error.as_deref().and_then(|sent_by| sent_by.split(',').next()).unwrap_or_default();
+                    let (text, next) = (failed_events(failure, &self.hour), after_event_error(error));
+                    found.push(Attention::of_agency(cause, format!("/keys/{key}"), text, &next, *failed >= FAILURES));
                 }
                 _ => {}
             }
@@ -182,18 +184,17 @@ impl AgencyOverview {
     /// Keys, and old secrets that are still in use, that end soon.
     fn check_ends(&self, now: DateTime<Utc>, found: &mut Vec<Attention>) {
         let parsed = |text: &Option<String>| text.as_ref()?.parse::<DateTime<Utc>>().ok();
-        let is_within =
-            |at: &Option<String>, most: TimeDelta| parsed(at).is_some_and(|at| at > now && at - now <= most);
+        let is_soon = |at: &Option<String>, most: TimeDelta| parsed(at).is_some_and(|at| at > now && at - now <= most);
         for Key { prefix, expires_at, secrets, .. } in &self.keys {
             let page = format!("/keys/{prefix}");
-            if let Some(at) = expires_at.as_ref().filter(|_| is_within(expires_at, KEY_ENDS)) {
+            if let Some(at) = expires_at.as_ref().filter(|_| is_soon(expires_at, KEY_ENDS)) {
                 let text = format!("The key {prefix} expires at {at}.");
                 let next = "Create another key for its user before.";
                 found.push(Attention::of_agency(format!("expires:{prefix}"), &page, text, next, true));
             }
             for secret in secrets.iter().filter(|secret| !secret.current) {
                 let is_used = parsed(&secret.last_used_at).is_some_and(|at| now - at <= USED_LATELY);
-                let ends_soon = is_used && is_within(&secret.valid_until, SECRET_ENDS);
+                let ends_soon = is_used && is_soon(&secret.valid_until, SECRET_ENDS);
                 if let Some(at) = secret.valid_until.as_ref().filter(|_| ends_soon) {
                     let text = format!("The old secret of the key {prefix} ends at {at} and is still used.");
                     let next = "Its user must change to the new secret before.";
@@ -235,7 +236,7 @@ fn after_event_error(error: &str) -> String {
         _ => "The partner must correct and resend them.",
     };
     format!(
-        "{next} The response to the partner's request has the id and error of each; docs/partners.md explains the errors of single events. API keys shows which partners send."
+        "{next} The response to the request has the id and error of each; docs/partners.md explains the errors of single events."
     )
 }
 
@@ -324,14 +325,14 @@ mod tests {
         let causes = [
             failed(&receiver, 5),
             FailureCause { failed_in_a_row: 6, ..failed(&receiver, 1) },
-            failed("event:x", 2),
+            FailureCause { last_error: Some("ck_1, request r-1".to_owned()), ..failed("event:x", 2) },
             failed("response:overloaded", 4),
             failed("response:b", 1),
         ];
         let expected = [
             ("https://1.example fails: 5 of 6 attempts of the last 10 minutes, the last failure: status 500.", true),
             ("https://1.example fails: all of its last 6 attempts, the last failure: status 500.", true),
-            ("2 of 100 events failed in the last 10 minutes with x.", false),
+            ("2 of 100 events failed in the last 10 minutes with x. The latest: key ck_1, request r-1.", false),
             ("5 requests got 503 in the last 10 minutes: b (1), overloaded (4).", true),
         ];
         assert_eq!(found(|_| {}, &causes, &[]), expected.map(|(text, is_mailed)| (text.to_owned(), is_mailed)));

@@ -208,7 +208,7 @@ impl Seen {
         }
         // The other errors of events are their senders'.
         for one in self.failures.iter().filter(|one| one.cause == "event:internal_error") {
-            add(FAULT_SECTION, failed_events(one.failed, &self.hour, "internal_error"), next);
+            add(FAULT_SECTION, failed_events(one, &self.hour), next);
         }
     }
 

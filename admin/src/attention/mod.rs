@@ -129,9 +129,11 @@ fn is_over(hour: &[ActivityMinute], count: fn(&ActivityMinute) -> i64) -> bool {
     hour.iter().rev().take(3).all(|minute| count(minute) == 0)
 }
 
-fn failed_events(failed: i64, hour: &[ActivityMinute], error: &str) -> String {
+/// Of a cause `event:ERROR`.
+fn failed_events(FailureCause { cause, failed, last_error, .. }: &FailureCause, hour: &[ActivityMinute]) -> String {
     let all = counted(recent(hour, |minute| minute.applied + minute.failed), "event", "events");
-    format!("{failed} of {all} failed in the last {RECENT} minutes with {error}.")
+    let (error, sent_by) = (cause.trim_start_matches("event:"), last_error.as_deref().unwrap_or_default());
+    format!("{failed} of {all} failed in the last {RECENT} minutes with {error}. The latest: key {sent_by}.")
 }
 
 /// The responses with a status from 500 on, by their code.

@@ -17,6 +17,7 @@ pub(crate) struct FailureCause {
     pub(crate) succeeded: i64,
     /// Of a receiver, the failures on record since its last success, however long ago.
     pub(crate) failed_in_a_row: i64,
+    /// Of a receiver, why the last attempt failed; of an event, `KEY, request ID` of the last one.
     pub(crate) last_error: Option<String>,
 }
 

@@ -61,9 +61,9 @@ pub fn count_attempt(tenant: TenantId, subscription: Uuid, error: Option<String>
     pending.count_cause((tenant, Cause::Receiver(subscription)), counts, true);
 }
 
-/// Counts a failed event, or a response with a status from 500 on, of a tenant and of all tenants.
-pub fn count_failure(tenant: TenantId, cause: Cause) {
-    let one = CauseCounts { failed: 1, ..CauseCounts::default() };
+/// Counts a failed event with `KEY, request ID`, or a response with a status from 500 on, of a tenant and of all tenants.
+pub fn count_failure(tenant: TenantId, cause: Cause, sent_by: Option<String>) {
+    let one = CauseCounts { failed: 1, succeeded: 0, last_error: sent_by };
     let mut pending = pending();
     pending.count_cause((TenantId(Uuid::nil()), cause.clone()), one.clone(), true);
     pending.count_cause((tenant, cause), one, true);

@@ -65,7 +65,7 @@ impl fmt::Display for Cause {
 pub(super) struct CauseCounts {
     pub(super) failed: u64,
     pub(super) succeeded: u64,
-    /// Why the last one failed, for causes that do not say so themselves.
+    /// Why the last attempt at a receiver failed; of events, `KEY, request ID` of the last one.
     pub(super) last_error: Option<String>,
 }
 

@@ -105,7 +105,7 @@ impl KeyRequestRecorder {
                 let signed_at = Some(verified.signature().timestamp());
                 self.add(true, RefusedRow { signed_at, ..refused }, body);
                 if status >= 500 && is_counted {
-                    activity::count_failure(verified.caller().tenant_id, Cause::Response(reason));
+                    activity::count_failure(verified.caller().tenant_id, Cause::Response(reason), None);
                 }
             }
         }

@@ -29,7 +29,7 @@ const WITHOUT: [(&str, &str); 32] = [
     ("deliveries.last_error", "erased: set to null"),
     ("erased_identities.identity_hash", "keyed hashes, which remain (D32)"),
     ("erasure_key.sealed", "a random key"),
-    ("failure_minutes.*", "counts, and why attempts failed, in Connect's own words"),
+    ("failure_minutes.*", "counts, keys, requests, and why attempts failed, in Connect's own words"),
     ("master_key_canary.sealed", "a constant text"),
     ("members.*", "staff of the tenant"),
     ("queue_states.*", "counts and times"),

@@ -273,7 +273,8 @@ fn observe(events: &[UnitEvent<'_>], results: &[Option<EventResult>], started: I
         *applied += u64::from(result.status == EventStatus::Accepted);
         *failed += u64::from(result.status == EventStatus::Failed);
         if let Some(error) = &result.error {
-            activity::count_failure(tenant, Cause::Event(error.clone()));
+            let sent_by = format!("{}, request {}", event.meta.caller.key, event.request_context.request_id);
+            activity::count_failure(tenant, Cause::Event(error.clone()), Some(sent_by));
         }
     }
     for (tenant, (applied, failed)) in counts {
