@@ -119,16 +119,3 @@ fn read_limit(text: &str) -> Result<i32> {
     let number = text.parse().ok().filter(|number| *number > 0);
     number.ok_or_else(|| AdminError::InvalidInput(format!("reads must be a whole number from 1 to {}", i32::MAX)))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_read_limit_is_a_positive_number() {
-        assert_eq!(read_limit("1").unwrap(), 1);
-        for wrong in ["", "0", "-1", "1.5", "2147483648"] {
-            assert!(read_limit(wrong).is_err(), "{wrong}");
-        }
-    }
-}
