@@ -53,17 +53,23 @@ async fn the_owner_of_the_key_sees_why_and_nobody_else() {
 #[tokio::test]
 async fn older_requests_are_on_further_pages() {
     let console = ConsoleWorld::shared().await;
-    let insert = "INSERT INTO refused_requests (tenant_id, request_id, key_prefix, at, method, route, status, reason, body_bytes)
+    let insert = "INSERT INTO refused_requests (tenant_id, request_id, key_prefix, at, method, route, status, reason, body_bytes, detail)
         SELECT tenant_id, ('019' || lpad(to_hex(n), 9, '0') || '70008000000000000000')::uuid, prefix, now(), 'POST', '/', 401,
-               'reason-' || n, 0
+               'reason-' || n, 0, repeat('ä', 79 + n % 3)
         FROM api_keys, generate_series(1, 60) n";
     console.world.database.execute(insert).await;
     let viewer = console.viewer().await;
     let newest = viewer.page(PAGE).await;
     assert!(newest.contains("reason-60<") && newest.contains("reason-11<") && !newest.contains("reason-10<"));
+    let (whole, cut) = (format!(">{}</td>", "ä".repeat(80)), format!(">{}…</td>", "ä".repeat(80)));
+    assert!(newest.contains(&whole) && newest.contains(&cut) && !newest.contains(&"ä".repeat(81)));
     let older = crate::console::between(&newest, "href=\"/agencies/acme/refusals?before=", "\"");
     let older = viewer.page(&format!("{PAGE}?before={older}")).await;
     assert!(older.contains("reason-10<") && older.contains("reason-1<") && !older.contains("reason-11<"));
+    console.world.database.execute("UPDATE refused_requests SET reason = 'stale', detail = NULL").await;
+    let alike = viewer.page(PAGE).await;
+    assert!(alike.contains("<summary>50 times</summary>") && alike.matches(">stale<").count() == 1, "{alike}");
+    assert_eq!(alike.matches(&format!("href=\"{PAGE}/")).count(), 51, "the newest one, and each");
 }
 
 #[tokio::test]

@@ -13,6 +13,8 @@ use warp::reply::Response;
 
 /// Refused requests of a page.
 const PAGE: u32 = 50;
+/// Characters of a detail in the list. The page of the request has all.
+const DETAIL_SHOWN: usize = 80;
 
 pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
     let tenant = view.tenant()?;
@@ -50,14 +52,21 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
     Ok(layout::page(&view, "Refused requests", &content))
 }
 
+/// Those that follow one another and are alike are one row.
 fn table(view: &View<'_>, listed: &[RefusedRequest], keys: &[Key]) -> Markup {
+    let path = |refused: &RefusedRequest| view.tenant_path(&format!("/refusals/{}", refused.request_id));
+    let are_alike = |one: &RefusedRequest, next: &RefusedRequest| {
+        (&one.key_prefix, &one.reason, &one.detail) == (&next.key_prefix, &next.reason, &next.detail)
+            && (&one.method, &one.route, one.status) == (&next.method, &next.route, next.status)
+    };
     data_table(
         &["Reason", "Detail", "Request", "Status", "Key", "When"],
         &html! {
-            @for refused in listed.iter().rev() {
+            @for alike in listed.chunk_by(are_alike).rev() {
+                @let refused = &alike[alike.len() - 1];
                 tr {
-                    th scope="row" { a href=(view.tenant_path(&format!("/refusals/{}", refused.request_id))) { (refused.reason) } }
-                    td.breaks { (refused.detail.as_deref().unwrap_or("-")) }
+                    th scope="row" { a href=(path(refused)) { (refused.reason) } }
+                    td.breaks { (shortened(refused.detail.as_deref().unwrap_or("-"))) }
                     // Below the address that all routes have.
                     td.tight { code { (refused.method) " " (refused.route.strip_prefix("/api/v1/crm/connect").unwrap_or(&refused.route)) } }
                     td { (refused.status) }
@@ -68,11 +77,23 @@ fn table(view: &View<'_>, listed: &[RefusedRequest], keys: &[Key]) -> Markup {
                             code.tight { (refused.key_prefix) }
                         }
                     }
-                    td.tight { (time(refused.at)) }
+                    td.tight {
+                        (time(refused.at))
+                        @if alike.len() > 1 {
+                            details {
+                                summary { (alike.len()) " times" }
+                                @for one in alike.iter().rev() { a href=(path(one)) { (time(one.at)) } br; }
+                            }
+                        }
+                    }
                 }
             }
         },
     )
+}
+
+fn shortened(detail: &str) -> String {
+    detail.char_indices().nth(DETAIL_SHOWN).map_or_else(|| detail.to_owned(), |(end, _)| format!("{}…", &detail[..end]))
 }
 
 pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
