@@ -224,9 +224,5 @@ fn found_lead(row: &Row) -> Result<FoundLead> {
 }
 
 fn found_client(row: &Row) -> Result<FoundClient> {
-    Ok(FoundClient {
-        tenant: TenantId(row.try_get("tenant_id")?),
-        id: row.try_get("client_id")?,
-        created_at: row.try_get("created_at")?,
-    })
+    Ok(read_row!(row => FoundClient { tenant = "tenant_id" as TenantId, id = "client_id", created_at }))
 }

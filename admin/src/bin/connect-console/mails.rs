@@ -175,25 +175,9 @@ impl Mails {
                 Err(_) => return Err("the mail server did not take a mail in time".to_owned()),
             },
         };
-        let tenant = &agency.slug;
-        if is_final {
-            limited!(
-                FAILED[1],
-                warn,
-                tenant,
-                error = refused,
-                "a mail about what needs attention was refused for good; trying again in an hour"
-            );
-            return in_time(postpone_news(client, agency.tenant, &news)).await;
-        }
-        limited!(
-            FAILED[1],
-            warn,
-            tenant,
-            error = refused,
-            "a mail about what needs attention was refused; trying again"
-        );
-        Ok(())
+        let how = if is_final { "refused for good; trying again in an hour" } else { "refused; trying again" };
+        limited!(FAILED[1], warn, tenant = agency.slug, error = refused, "a mail about what needs attention was {how}");
+        if is_final { in_time(postpone_news(client, agency.tenant, &news)).await } else { Ok(()) }
     }
 
     fn message(&self, agency: &MailRecipient, news: &[AttentionNews]) -> Result<Message, String> {

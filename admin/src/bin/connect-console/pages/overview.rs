@@ -76,7 +76,6 @@ pub(crate) async fn agency(view: View<'_>) -> Result<Response, Failure> {
     let mut found = attention::find(view.client(), Scope::Agency(&shown)).await?;
     attention::shorten(&mut found);
     let newest_use = shown.keys.iter().filter_map(|key| key.last_used_at.as_deref()).max();
-    let more = if shown.has_more_dead { " or more" } else { "" };
     let usage = &shown.usage;
     let content = html! {
         div data-refresh="30" { (needs_attention(&view, &found)) }
@@ -87,7 +86,7 @@ pub(crate) async fn agency(view: View<'_>) -> Result<Response, Failure> {
                 strong { (number(usage.writes)) } a href=(view.tenant_path("/usage")) { "records writes in " (usage.month) }
                 p.soft { "Quota: " (usage.quota.map_or_else(|| "no limit".to_owned(), number)) }
             }
-            li { strong { (shown.dead) (more) } a href=(view.tenant_path("/deliveries?state=dead")) { "deliveries that failed for good" } }
+            li { strong { (shown.dead) @if shown.has_more_dead { " or more" } } a href=(view.tenant_path("/deliveries?state=dead")) { "deliveries that failed for good" } }
         }
         (activity::charts(&view, &shown.hour, &[]).await?)
         h2 { "Where is my event?" }
