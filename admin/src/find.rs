@@ -62,6 +62,9 @@ pub struct FoundStep {
     /// The webhook delivery of this event, in an entry about a delivery.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivery_id: Option<Uuid>,
+    /// The subscription of this delivery.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subscription_id: Option<Uuid>,
     /// The receiver of this delivery, without the values of the query of its URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receiver: Option<String>,
@@ -223,6 +226,7 @@ impl Search<'_> {
         let about = |step: FoundStep| FoundStep {
             event_id: Some(delivery.event_id.to_string()),
             delivery_id: Some(delivery.id),
+            subscription_id: Some(delivery.subscription_id),
             receiver: Some(delivery.url.clone()),
             ..step
         };
@@ -233,8 +237,7 @@ impl Search<'_> {
             DeliveryState::DeadLettered => "failed for good",
             DeliveryState::Dropped => "dropped",
         };
-        let detail = format!("for subscription {}, now {now}", delivery.subscription_id);
-        self.steps.push(about(self.step(delivery.tenant, delivery.created_at, "delivery", detail)));
+        self.steps.push(about(self.step(delivery.tenant, delivery.created_at, "delivery", format!("now {now}"))));
         for (number, attempt) in (1..).zip(&delivery.attempts) {
             let detail = format!("number {number}: {}, {} ms", attempt.outcome(), attempt.duration_ms);
             let failure = (!attempt.is_success()).then(|| match attempt.status {
@@ -246,8 +249,7 @@ impl Search<'_> {
         }
         let next = delivery.next_attempt_at.as_deref().and_then(|at| DateTime::parse_from_rfc3339(at).ok());
         if let (DeliveryState::Pending, Some(at)) = (delivery.state, next) {
-            let detail = format!("for subscription {}", delivery.subscription_id);
-            let at = at.with_timezone(&Utc);
+            let (at, detail) = (at.with_timezone(&Utc), format!("number {}", delivery.attempts.len() + 1));
             self.steps.push(about(self.step(delivery.tenant, at, "next attempt", detail)));
         }
     }
@@ -292,17 +294,4 @@ impl Search<'_> {
 fn time_of(id: Uuid) -> Option<DateTime<Utc>> {
     let (seconds, nanoseconds) = id.get_timestamp().filter(|_| id.get_version_num() == 7)?.to_unix();
     DateTime::from_timestamp(i64::try_from(seconds).ok()?, nanoseconds)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_ids_with_a_time_have_one() {
-        let at = time_of(Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0000)).unwrap();
-        assert_eq!(at.timestamp_millis(), 0x0190_0000_0000);
-        assert_eq!(time_of(Uuid::nil()), None);
-        assert_eq!(time_of(Uuid::from_u128(0x4000_8000_0000_0000_0000)), None);
-    }
 }

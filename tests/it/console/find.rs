@@ -14,7 +14,7 @@ async fn an_event_is_followed_from_its_request_to_the_attempts_of_its_webhooks()
     let world = &console.world;
     world.connectctl.json(&words("member add --tenant acme --email m@example.com --name Mo")).await;
     let receiver = Receiver::http();
-    world.subscribe(&receiver.url("/hook")).await;
+    let subscription = world.subscribe(&receiver.url("/hook")).await;
     let sent = event("enquiry.submitted").email("ana@example.com").id(" order-4711 ");
     let result = world.accept(sent).await;
     let found = async || world.connectctl.list(&["find", " order-4711 ", "--tenant", "acme"]).await;
@@ -61,10 +61,11 @@ async fn an_event_is_followed_from_its_request_to_the_attempts_of_its_webhooks()
         let page = visitor.page(&format!("{path}?id=%20order-4711%20")).await;
         assert!(page.contains("number 1: status 204") && page.contains(text(&result["clientId"])), "{page}");
         let url = receiver.url("/hook");
-        for words in ["Received", "Applied", "Webhook prepared", &format!(">{url}</a></h2>"), &format!("Sent to {url}")]
-        {
-            assert!(page.contains(words), "{words}: {page}");
+        for part in ["Received", "Applied", "Webhook prepared", &format!("<h2>{url}</h2>"), &format!("Sent to {url}")] {
+            assert!(page.contains(part), "{part}: {page}");
         }
+        assert!(page.contains(&format!("/deliveries/{}\">delivery<", text(&attempt["deliveryId"]))), "{page}");
+        assert_eq!(page.matches(text(&subscription["id"])).count(), 1, "said once: {page}");
         assert!(visitor.page(&format!("{path}?id=%3Cscript%3E")).await.contains("&lt;script&gt;"));
     }
     let email = "/agencies/acme/find?id=ana%40example.com";

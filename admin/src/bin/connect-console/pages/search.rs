@@ -71,19 +71,24 @@ fn nothing(id: &str, with_emails: bool) -> Markup {
     }
 }
 
-/// What happened, and what became of each delivery.
+/// What happened, and what became of each delivery, by its subscription.
 fn timeline(steps: &[FoundStep]) -> Markup {
     let first = steps.first().map(|step| step.at);
     let mut deliveries: Vec<_> = steps.iter().filter(|step| step.delivery_id.is_some()).collect();
     // The order of time is kept within each.
-    let order = |step: &&FoundStep| steps.iter().position(|one| one.delivery_id == step.delivery_id);
-    deliveries.sort_by_key(order);
+    deliveries.sort_by_key(|step| {
+        let of_subscription = steps.iter().position(|one| one.subscription_id == step.subscription_id);
+        (of_subscription, steps.iter().position(|one| one.delivery_id == step.delivery_id))
+    });
     html! {
         ol.timeline { @for step in steps.iter().filter(|step| step.delivery_id.is_none()) { (item(step, first, &links(step))) } }
-        @for of_one in deliveries.chunk_by(|one, next| one.delivery_id == next.delivery_id) {
-            @let delivery = of_one[0].delivery_id.unwrap_or_default();
-            h2 { a href=(path(of_one[0], "deliveries", &delivery)) { (of_one[0].receiver.as_deref().unwrap_or_default()) } }
-            ol.timeline { @for step in of_one { (item(step, first, &html! {})) } }
+        @for of_one in deliveries.chunk_by(|one, next| one.subscription_id == next.subscription_id) {
+            h2 { (of_one[0].receiver.as_deref().unwrap_or_default()) }
+            p.soft { "Subscription " code { (of_one[0].subscription_id.unwrap_or_default()) } }
+            ol.timeline { @for step in of_one {
+                @let id = step.delivery_id.filter(|_| step.stage == "delivery");
+                (item(step, first, &html! { @if let Some(id) = id { " · " a href=(path(step, "deliveries", &id)) { "delivery" } } }))
+            } }
         }
     }
 }
@@ -159,7 +164,8 @@ mod tests {
         FoundStep {
             stage,
             delivery_id: delivery.map(Uuid::from_u128),
-            receiver: delivery.map(|number| format!("https://{number}.example")),
+            subscription_id: delivery.map(|number| Uuid::from_u128(number % 10)),
+            receiver: delivery.map(|number| format!("https://{}.example", number % 10)),
             failure: failure.map(str::to_owned),
             ..FoundStep::default()
         }
@@ -171,17 +177,18 @@ mod tests {
             step("received", None, None),
             step("delivery", Some(1), None),
             step("delivery", Some(2), None),
+            step("delivery", Some(11), None),
             step("attempt", Some(1), Some("500")),
             step("attempt", Some(2), None),
             step("refused", None, Some("503")),
         ];
         let shown = timeline(&steps).into_string();
         let places = [
-            "Received", "Answered 503", ">https://1.example</a>", "Failed 500", ">https://2.example</a>",
+            "Received", "Answered 503", ">https://1.example</h2>", "Failed 500", ">https://2.example</h2>",
             "Sent to https://2",
         ];
         let places = places.map(|text| shown.find(text).unwrap_or_else(|| panic!("{text}: {shown}")));
-        assert!(places.is_sorted(), "{shown}");
+        assert!(places.is_sorted() && shown.matches("<h2>").count() == 2, "{shown}");
     }
 
     #[test]
