@@ -82,7 +82,7 @@ async fn a_key_is_created_used_changed_rotated_and_revoked() {
         assert!(audit.contains(&format!("<th scope=\"row\">{action}</th>")), "{action}: {audit}");
     }
     assert!(
-        audit.contains("<td data-label=\"Who\"><bdi>admin</bdi></td><td data-label=\"With\">console</td>"),
+        audit.contains("with console\"><bdi>admin</bdi></td><td data-label=\"With\" data-minor>console</td>"),
         "{audit}"
     );
     let revoked = visitor.page(&page).await;

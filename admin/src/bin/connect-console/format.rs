@@ -65,7 +65,14 @@ pub(crate) fn pretty_json(text: &str) -> String {
     pretty
 }
 
-/// A table with these headings, which can be scrolled on narrow screens. Columns of numbers have a heading that begins with `#`.
+/// The name of a heading, whether its column has numbers, and whether narrow windows leave it out: marked with `#` and `~` before it.
+fn parse_heading(heading: &str) -> (&str, bool, bool) {
+    let name = heading.trim_start_matches(['~', '#']);
+    let marks = heading.strip_suffix(name).unwrap_or_default();
+    (name, marks.contains('#'), marks.contains('~'))
+}
+
+/// A table with these headings, which may have marks: `#` for a column of numbers, `~` for one that narrow windows leave out.
 pub(crate) fn data_table(headings: &[&str], rows: &Markup) -> Markup {
     captioned_table("", headings, rows)
 }
@@ -76,8 +83,9 @@ pub(crate) fn captioned_table(caption: &str, headings: &[&str], rows: &Markup) -
         div.scroll role="group" aria-label="Table" tabindex="0" { table {
             @if !caption.is_empty() { caption { (caption) } }
             thead { tr { @for heading in headings {
-                @if let Some(heading) = heading.strip_prefix('#') { th.number scope="col" { (heading) } }
-                @else { th scope="col" { (heading) } }
+                @let (name, is_number, is_minor) = parse_heading(heading);
+                @if is_number { th.number scope="col" data-minor[is_minor] { (name) } }
+                @else { th scope="col" data-minor[is_minor] { (name) } }
             } } }
             tbody { (labeled(headings, &rows.0)) }
         } }
@@ -93,8 +101,9 @@ fn labeled(headings: &[&str], rows: &str) -> Markup {
             let heading = if has_header { headings.get(cell) } else { headings.get(cell.wrapping_sub(1)) };
             match heading.filter(|_| cell > 0) {
                 Some(heading) => {
-                    let label = html! { (heading.trim_start_matches('#')) }.into_string();
-                    labeled.push_str(&format!("<td data-label=\"{label}\""));
+                    let (name, _, is_minor) = parse_heading(heading);
+                    let (label, minor) = (html! { (name) }.into_string(), if is_minor { " data-minor" } else { "" });
+                    labeled.push_str(&format!("<td data-label=\"{label}\"{minor}"));
                 }
                 None if cell > 0 => labeled.push_str("<td"),
                 None if number > 0 => labeled.push_str("<tr"),
@@ -182,10 +191,10 @@ mod tests {
     #[test]
     fn cells_are_labeled_with_their_headings() {
         let rows = html! { tr { th { "a" } td { "b" } td.number { "<td" } } tr { th { "c" } td { "d" } } };
-        let shown = labeled(&["A", "B&C", "#D"], &rows.0).into_string();
+        let shown = labeled(&["A", "B&C", "~#D"], &rows.0).into_string();
         assert_eq!(shown.matches("<td data-label=\"B&amp;C\">").count(), 2, "{shown}");
         assert!(
-            shown.starts_with("<tr><th>") && shown.contains("<td data-label=\"D\" class=\"number\">&lt;td<"),
+            shown.starts_with("<tr><th>") && shown.contains("<td data-label=\"D\" data-minor class=\"number\">&lt;td<"),
             "{shown}"
         );
         assert!(labeled(&["A"], "<tr><td>x</td></tr>").into_string().contains("<td data-label=\"A\">"));

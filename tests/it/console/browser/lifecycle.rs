@@ -8,7 +8,7 @@ use crate::console::ConsoleWorld;
 use crate::console::identity_provider::IdentityProvider;
 use crate::console::keys::until_status;
 use chrono::{DateTime, TimeDelta};
-use serde_json::json;
+use serde_json::{Value, json};
 use tests::browser::Browser;
 use tests::{ApiKey, Behavior, MAX_WAIT, Receiver, World, eventually, text, until_equal};
 
@@ -167,6 +167,22 @@ async fn a_key_and_a_webhook_live_from_their_creation_to_their_end() {
     assert_eq!(person.page.path().await, "/sign-in", "a page needs a session");
 }
 
+/// Checks that each row of a list has one line, and that a window of 800 pixels leaves out columns.
+async fn check_lines(person: &Person) {
+    let lists = ["deliveries", "keys", "webhooks", "audit", "pipeline"];
+    for (width, path) in [800, 1280].into_iter().flat_map(|width| lists.map(|path| (width, path))) {
+        person.page.set_size(width, 900).await;
+        person.open(&format!("/agencies/acme/{path}")).await;
+        let heights = "[...document.querySelectorAll('main tbody tr')].map((row) => row.offsetHeight)";
+        let heights = person.page.evaluate(heights).await;
+        let is_line = |height: &Value| height.as_u64().is_some_and(|height| height < 50);
+        let all = heights.as_array().expect("heights");
+        assert!(!all.is_empty() && all.iter().all(is_line), "{path} at {width}: {heights}");
+        let minor = person.page.evaluate("document.querySelector('th[data-minor]').checkVisibility()").await;
+        assert_eq!(minor, width == 1280, "{path}");
+    }
+}
+
 /// Checks that on a phone the menu is folded until it is opened with a key, or with a finger, and that each row of a table is a card.
 async fn check_phone(person: &Person) {
     const PAGE: &str = "/agencies/acme/deliveries";
@@ -206,6 +222,7 @@ async fn the_main_paths_work_without_scripts() {
     person.page.disable_scripts().await;
     person.sign_in(&console, ROLES[1]).await;
     assert_eq!(person.page.evaluate("document.querySelectorAll('.copy').length").await, 0, "scripts are off");
+    check_lines(&person).await;
     check_phone(&person).await;
 
     person.page.follow("API keys").await;

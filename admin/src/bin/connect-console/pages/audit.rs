@@ -74,18 +74,18 @@ fn export_form(view: &View<'_>, filter: &Filter<AuditFilter>, path: &str) -> Mar
 
 fn table(records: &[AuditRecord]) -> Markup {
     html! {
-        (data_table(&["Action", "Target", "Agency", "Who", "With", "When"], &html! {
+        div.lines { (data_table(&["Action", "Target", "Agency", "Who", "~With", "When"], &html! {
             @for record in records.iter().rev() {
                 tr {
                     th scope="row" { (record.action) }
-                    td { bdi { (record.target) } }
+                    td.wide title=(record.target) { bdi { (record.target) } }
                     td { (record.tenant.as_deref().unwrap_or("-")) }
-                    td { bdi { (record.who) } }
+                    td.long title={ (record.who) ", with " (record.interface) } { bdi { (record.who) } }
                     td { (record.interface) }
                     td { (time(record.at)) }
                 }
             }
-        }))
+        })) }
     }
 }
 

@@ -141,7 +141,7 @@ pub(super) fn table(view: &View<'_>, listed: &DeliveryPage, with_receiver: bool)
             @else { p { "There are no such deliveries. A delivery is one event for one webhook subscription." } }
         };
     }
-    let mut headings = vec!["Event", "State", "Receiver", "Created", "#Attempts", "Last response", "Next attempt"];
+    let mut headings = vec!["Event", "State", "Receiver", "Created", "~#Attempts", "Last response", "~Next attempt"];
     headings.retain(|heading| with_receiver || *heading != "Receiver");
     html! {
         div.lines {
@@ -157,7 +157,8 @@ pub(super) fn table(view: &View<'_>, listed: &DeliveryPage, with_receiver: bool)
                         @if with_receiver { td.wide title=(delivery.url) { (delivery.url.split_once("://").map_or(delivery.url.as_str(), |(_, rest)| rest)) } }
                         td { (time(delivery.created_at)) }
                         td.number { (delivery.attempts.len()) }
-                        td.long { (delivery.attempts.last().map_or_else(|| "-".to_owned(), Attempt::outcome)) }
+                        @let outcome = delivery.attempts.last().map_or_else(|| "-".to_owned(), Attempt::outcome);
+                        td.long title=(outcome) { (outcome) }
                         td { (time_or(delivery.next_attempt_at.as_deref(), "-")) }
                     }
                 }

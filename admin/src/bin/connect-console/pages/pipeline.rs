@@ -59,18 +59,18 @@ fn filter_form(view: &View<'_>, filter: &PipelineFilter) -> Markup {
 
 fn table(view: &View<'_>, leads: &[PipelineLead]) -> Markup {
     html! {
-        (data_table(&["Enquiry", "Title", "Stage", "Owner", "Follow-up", "Opened", "Changed"], &html! {
+        div.lines { (data_table(&["Enquiry", "Title", "Stage", "Owner", "~Follow-up", "~Opened", "Changed"], &html! {
             @for PipelineLead { lead, .. } in leads.iter().rev() {
                 tr {
                     th scope="row" { a href=(view.tenant_path(&format!("/leads/{}", lead.id))) { (lead.enquiry_number) } }
-                    td { bdi { (lead.title) } }
+                    td.wide title=(lead.title) { bdi { (lead.title) } }
                     td { (lead.stage.as_str()) }
-                    td { bdi { (lead.owner.as_ref().map_or("-", |owner| owner.name.as_str())) } }
+                    td.long { bdi { (lead.owner.as_ref().map_or("-", |owner| owner.name.as_str())) } }
                     td { (if lead.follow_up { "yes" } else { "no" }) }
                     td { (time(lead.created_at)) }
                     td { (time(lead.updated_at)) }
                 }
             }
-        }))
+        })) }
     }
 }

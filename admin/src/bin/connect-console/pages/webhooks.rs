@@ -69,19 +69,17 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
         @if listed.is_empty() {
             p { "There is no subscription. With one, a receiver of yours gets a signed POST when an advisor is assigned, a proposal is sent or a trip is booked." }
         } @else {
-            (data_table(&["Receiver", "State", "Events", "#Success, 24 h", "#Response time", "Last failure", "Key",
-                "Created"], &html! {
+            div.lines { (data_table(&["Receiver", "State", "Events", "#Success, 24 h", "~#Response time", "Last failure", "~Key"], &html! {
                 @for subscription in listed.iter().rev() {
                     tr {
                         th scope="row" { a href=(view.tenant_path(&format!("/webhooks/{}", subscription.id))) { (subscription.url) } }
                         td { (state(subscription)) }
-                        td { (event_names(subscription)) }
+                        td.long title=(event_names(subscription)) { (event_names(subscription)) }
                         (health_cells(health.get(&subscription.id)))
-                        td.tight { @if let Some(key) = &subscription.key { code { (key) } } @else { "-" } }
-                        td { (time(subscription.created_at)) }
+                        td { @if let Some(key) = &subscription.key { code { (key) } } @else { "-" } }
                     }
                 }
-            }))
+            })) }
         }
         (older(&view.tenant_path("/webhooks"), next.as_deref()))
     };
@@ -217,7 +215,9 @@ fn health_cells(health: Option<&ReceiverHealth>) -> Markup {
     html! {
         td.number { span class=(class(health)) { (percent(health)) " %" } }
         td.number { (health.median_ms) " ms" }
-        td { @if let Some((at, why)) = &health.last_failure { (why) ", " (time(*at)) } @else { "-" } }
+        td.long title=[health.last_failure.as_ref().map(|(_, why)| why)] {
+            @if let Some((at, why)) = &health.last_failure { (why) ", " (time(*at)) } @else { "-" }
+        }
     }
 }
 
