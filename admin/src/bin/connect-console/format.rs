@@ -14,9 +14,8 @@ pub(crate) fn time(at: DateTime<Utc>) -> Markup {
     }
 }
 
-/// The time of day, or the day, of a place on an axis.
-pub(crate) fn clock_time(at: DateTime<Utc>, is_day: bool) -> Markup {
-    let (kind, format) = if is_day { ("day", "%a %-d") } else { ("time", "%H:%M") };
+/// A time of a chart: in UTC as `format` says, and of the reader's zone as scripts tell times of this `kind`.
+pub(crate) fn clock_time(at: DateTime<Utc>, (kind, format): (&str, &str)) -> Markup {
     html! { time datetime=(clock::to_text(at)) data-clock=(kind) { (at.format(format)) } }
 }
 

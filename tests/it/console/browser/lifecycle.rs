@@ -143,8 +143,14 @@ async fn a_key_and_a_webhook_live_from_their_creation_to_their_end() {
     let has_looked = async || person.page.evaluate("window.looks > 0").await;
     until_equal("the page looks whether it may be refreshed", true, has_looked).await;
     assert_eq!(person.page.evaluate("window.fetches").await, 0);
-    person.page.evaluate("document.querySelector('[data-chart]').focus()").await;
-    person.sees(" delivered, ").await;
+    let value = "((chart) => {
+        chart.focus();
+        return [chart.querySelector('g:last-of-type time').dateTime, chart.closest('figure').querySelector('output').textContent];
+    })(document.querySelector('[data-chart]'))";
+    let value = person.page.evaluate(value).await;
+    let at = DateTime::parse_from_rfc3339(text(&value[0])).expect("a time") + TimeDelta::minutes(330);
+    assert!(text(&value[1]).starts_with(&at.format("%H:%M: ").to_string()), "{value}");
+    assert!(text(&value[1]).contains(" delivered, "), "{value}");
 
     // A new secret without an overlap: the old one is refused, the new one accepted.
     person.open(&format!("/agencies/acme/keys/{}", key.prefix)).await;

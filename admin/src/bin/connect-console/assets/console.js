@@ -4,13 +4,15 @@
 
 const UNITS = [['year', 31536000], ['month', 2592000], ['day', 86400], ['hour', 3600], ['minute', 60], ['second', 1]];
 const words = new Intl.RelativeTimeFormat('en', { numeric: 'always' });
+const form = (options) => new Intl.DateTimeFormat('en-GB', options);
 const FORMS = {
-  time: { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' },
-  day: { weekday: 'short', day: 'numeric' },
-  date: { day: 'numeric', month: 'short', year: 'numeric', hour: '2-digit', minute: '2-digit', hourCycle: 'h23' },
-  exact: { dateStyle: 'long', timeStyle: 'long' },
+  time: form({ hour: '2-digit', minute: '2-digit', hourCycle: 'h23' }),
+  day: form({ weekday: 'short', day: 'numeric' }),
+  hour: form({ weekday: 'short', day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit', hourCycle: 'h23' }),
+  date: form({ day: 'numeric', month: 'short', year: 'numeric', hour: '2-digit', minute: '2-digit', hourCycle: 'h23' }),
+  exact: form({ dateStyle: 'long', timeStyle: 'long' }),
 };
-const told = (date, form) => new Intl.DateTimeFormat('en-GB', FORMS[form]).format(date);
+const told = (date, name) => FORMS[name].format(date);
 const tell = () => {
   for (const time of document.querySelectorAll('time[datetime]')) {
     const date = new Date(time.dateTime);
@@ -51,7 +53,7 @@ const addValues = (chart) => {
     bars[at]?.classList.remove('at');
     at = Math.min(Math.max(index, 0), bars.length - 1);
     bars[at]?.classList.add('at');
-    output.textContent = bars[at]?.dataset.value ?? '';
+    output.textContent = bars[at]?.querySelector('title').textContent ?? '';
   };
   const hide = () => { bars[at]?.classList.remove('at'); output.textContent = ''; };
   chart.addEventListener('pointermove', ({ target }) => { if (target.closest('g')) show(bars.indexOf(target.closest('g'))); });

@@ -76,16 +76,17 @@ pub(super) fn attempts(counts: &[ActivityMinute]) -> Markup {
     counted(&DAY, counts, ("attempts", "The last 24 hours"), DELIVERED, UNDELIVERED)
 }
 
-/// The name of a period in UTC, and the ticks below some of them.
-fn period(range: &Range, at: DateTime<Utc>) -> String {
-    at.format(if range.hours > 24 { "%a %-d %b, %H:%M UTC" } else { "%H:%M UTC" }).to_string()
+/// The name of a period, and the ticks below some of them.
+fn period(range: &Range, at: DateTime<Utc>) -> Markup {
+    clock_time(at, if range.hours > 24 { ("hour", "%a %-d %b, %H:%M UTC") } else { ("time", "%H:%M UTC") })
 }
 
-fn periods(range: &Range, counts: &[ActivityMinute]) -> Vec<(String, Option<Markup>)> {
+fn periods(range: &Range, counts: &[ActivityMinute]) -> Vec<(Markup, Option<Markup>)> {
+    let form = if range.hours > 24 { ("day", "%a %-d") } else { ("time", "%H:%M") };
     let tick = |index: usize, at| {
         let is_last = index + 1 == counts.len();
         let is_tick = index.is_multiple_of(range.ticks);
-        if is_last { Some(html! { "now" }) } else { is_tick.then(|| clock_time(at, range.hours > 24)) }
+        if is_last { Some(html! { "now" }) } else { is_tick.then(|| clock_time(at, form)) }
     };
     counts.iter().enumerate().map(|(index, one)| (period(range, one.at), tick(index, one.at))).collect()
 }
@@ -160,7 +161,7 @@ mod tests {
         assert!(shown.contains("59 messages in the current minute, 59 at the most"), "{shown}");
         assert_eq!(shown.matches("<svg").count(), 4);
         assert_eq!(shown.matches("<tr>").count(), 61, "a row for each minute");
-        assert!(shown.find("00:59 UTC</th>") < shown.find("00:58 UTC</th>"), "the newest first");
+        assert!(shown.find("00:59 UTC</time></th>") < shown.find("00:58 UTC</time></th>"), "the newest first");
         assert_eq!(shown.matches("<span>now</span>").count(), 4, "a tick of each chart");
     }
 }
