@@ -71,7 +71,8 @@ async fn failed_deliveries_are_seen_and_replayed_one_by_one_and_all_that_match()
     let done = visitor.change(&format!("{DELIVERIES}/{first}/replay"), &[]).await;
     assert_eq!(done, format!("{DELIVERIES}/{first}?done=replayed"));
     until_listed("delivered", 1).await;
-    let question = visitor.page(&format!("{DELIVERIES}/replay?state=dead")).await;
+    let question = visitor.page(&format!("{DELIVERIES}/replay?state=dead&from=2020-01-01T00:00")).await;
+    assert!(question.contains("<dt>from</dt><dd><time datetime=\"2020-01-01T00:00:00.000Z\""), "{question}");
     assert!(question.contains("<strong>2</strong> deliveries match"), "{question}");
     assert!(question.contains("<dt>state</dt><dd>Failed for good"), "{question}");
     for refused in ["", "?state=pending", "?state=dead&type=nothing", "?state=dead&from=yesterday"] {

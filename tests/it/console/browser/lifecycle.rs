@@ -87,6 +87,11 @@ async fn check_list(person: &Person, mut cause_delivery: impl AsyncFnMut()) {
     assert_eq!(count().await, 1, "a hidden page stays as it is");
     person.page.evaluate("delete document.hidden").await;
     until_equal("the deliveries are shown", 2, count).await;
+    person.open("/agencies/acme/deliveries?from=2026-05-01T10:00").await;
+    person.sees("Event from (your time)").await;
+    assert_eq!(person.page.evaluate("document.getElementById('from').value").await, "2026-05-01T15:30");
+    person.page.follow("Show").await;
+    assert!(person.page.path().await.contains("from=2026-05-01T10%3A00"));
 }
 
 #[tokio::test]

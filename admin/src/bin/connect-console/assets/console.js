@@ -1,4 +1,4 @@
-// Optional: every page works without it. It copies secrets and samples, shows times of the reader's zone, refreshes pages that ask
+// Optional: every page works without it. It copies secrets and samples, shows and takes times of the reader's zone, refreshes pages that ask
 // for it, tells the values of charts, and prevents that a form is sent twice.
 'use strict';
 
@@ -66,6 +66,18 @@ const addValues = (chart) => {
   });
 };
 
+// A time that is typed is one of the reader's zone. The program gets and keeps UTC.
+const addZone = (input) => {
+  const label = document.querySelector(`label[for=${input.id}]`);
+  label.textContent = label.textContent.replace('UTC', 'your time');
+  const minutes = (time) => time.toISOString().slice(0, 16);
+  const stored = new Date(`${input.defaultValue}Z`);
+  if (!Number.isNaN(stored.getTime())) input.defaultValue = minutes(new Date(stored - stored.getTimezoneOffset() * 60000));
+  input.form.addEventListener('formdata', ({ formData }) => {
+    if (input.value) formData.set(input.name, minutes(new Date(input.value)));
+  });
+};
+
 // The page of a download stays, and its form can be sent again.
 const sendOnce = (form) => {
   let isSent = false;
@@ -78,6 +90,7 @@ const sendOnce = (form) => {
 const enhance = (root) => {
   root.querySelectorAll('[data-copy]').forEach(addCopyButton);
   root.querySelectorAll('[data-chart]').forEach(addValues);
+  root.querySelectorAll('[type=datetime-local]').forEach(addZone);
   root.querySelectorAll('form[method=post]:not([data-download])').forEach(sendOnce);
   tell();
 };

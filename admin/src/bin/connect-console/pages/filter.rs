@@ -41,17 +41,18 @@ impl Typed {
         parsed
     }
 
-    /// The value of a field as browsers send a time (`2026-05-01T10:00`, taken as UTC), or in RFC 3339.
+    /// The value of a field that [`parse_time`] reads.
     pub(crate) fn time(&mut self, name: &str) -> Option<DateTime<Utc>> {
-        self.parse(name, "time", |text| {
-            if let Some(exact) = parse_instant(text) {
-                return Some(exact);
-            }
-            let formats = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"];
-            let parsed = formats.iter().find_map(|format| NaiveDateTime::parse_from_str(text, format).ok());
-            parsed.map(|naive| naive.and_utc()).filter(|at| (1..=9_999).contains(&at.year()))
-        })
+        self.parse(name, "time", parse_time)
     }
+}
+
+/// A time as browsers send it (`2026-05-01T10:00`, taken as UTC), or in RFC 3339.
+pub(super) fn parse_time(text: &str) -> Option<DateTime<Utc>> {
+    let formats = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"];
+    let naive = || formats.iter().find_map(|format| NaiveDateTime::parse_from_str(text, format).ok());
+    let is_in_range = |at: &DateTime<Utc>| (1..=9_999).contains(&at.year());
+    parse_instant(text).or_else(|| naive().map(|at| at.and_utc())).filter(is_in_range)
 }
 
 impl<S> Filter<S> {

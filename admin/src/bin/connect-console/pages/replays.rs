@@ -5,7 +5,7 @@ use crate::context::{Change, View};
 use crate::failure::Failure;
 use crate::format::{data_table, number, pill, time};
 use crate::layout;
-use crate::pages::filter::Filter;
+use crate::pages::filter::{Filter, parse_time};
 use crate::pages::form::{Faults, Field, once, select};
 use crate::response::redirect;
 use admin::AdminError;
@@ -113,7 +113,7 @@ fn described(filter: &Filter<DeliveryQuery>) -> Markup {
     html! {
         dl {
             @for (name, value) in filter.fields().filter(|(_, value)| !value.is_empty()) {
-                dt { (name) } dd { @match DeliveryState::parse(value) { Some(state) if name == "state" => { (meaning(state)) } _ => { (value) } } }
+                dt { (name) } dd { @match (DeliveryState::parse(value), parse_time(value)) { (Some(state), _) if name == "state" => { (meaning(state)) } (_, Some(at)) => { (time(at)) } _ => { (value) } } }
             }
         }
     }
