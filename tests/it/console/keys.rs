@@ -124,8 +124,8 @@ async fn a_form_with_faults_is_shown_again_with_what_was_typed() {
     let visitor = console.admin().await;
     let long = "x".repeat(201);
     for (fields, fault) in [
-        (&[("name", " "), ("scopes", "leads:read"), ("origin", "\"><i>typed")][..], "name must not be empty"),
-        (&[("name", long.as_str()), ("scopes", "leads:read")], "name must have at most 200 characters"),
+        (&[("name", " "), ("scopes", "leads:read"), ("origin", "\"><i>typed")][..], ">Name must not be empty"),
+        (&[("name", long.as_str()), ("scopes", "leads:read")], ">Name must have at most 200 characters"),
         (&[("name", "typed")], "a key needs at least one scope"),
         (&[("name", "typed"), ("scopes", "root")], "unknown scope &quot;root&quot;"),
         (&[("name", "typed"), ("scopes", "leads:read"), ("origin", "crm")], "is the CRM's own"),

@@ -278,7 +278,7 @@ async fn the_form_says_what_is_wrong_and_keeps_what_was_typed() {
     let refused = admin.post(LINKS, &[("partner", "Typed\u{7}"), ("role", "operator")]).await;
     let page = body(&refused);
     assert_eq!(refused.status, 422, "{page}");
-    assert!(page.contains("role must be viewer or admin") && page.contains("value=\"Typed"), "{page}");
+    assert!(page.contains(">Role must be viewer or admin") && page.contains("value=\"Typed"), "{page}");
     let created = ["console", "partner-link", "--tenant", "acme", "--name", "dev@partner.example"];
     let link = console.world.connectctl.json(&created).await;
     let mut partner = console.visitor();

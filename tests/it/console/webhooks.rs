@@ -111,11 +111,11 @@ async fn a_refused_receiver_is_explained_beside_its_field() {
     let visitor = console.admin().await;
     for (url, key, why) in [
         ("https://10.0.0.1/", "", "address 10.0.0.1 is not public: private"),
-        ("http://93.184.215.14/", "", "url must begin with https://"),
-        ("https://93.184.215.14:22/", "", "url must have a port that CONNECT_WEBHOOK_PORTS lists"),
+        ("http://93.184.215.14/", "", "URL of the receiver must begin with https://"),
+        ("https://93.184.215.14:22/", "", "URL of the receiver must have a port that CONNECT_WEBHOOK_PORTS lists"),
         ("https://localhost/", "", "host &quot;localhost&quot; is not public</p>"),
-        ("javascript:alert(1)", "", "url must"),
-        ("", "", "url must"),
+        ("javascript:alert(1)", "", ">URL of the receiver must"),
+        ("", "", ">URL of the receiver must"),
         ("https://93.184.215.14/", "ck_unknown", "is not an active key of this tenant"),
     ] {
         let response = visitor.post(WEBHOOKS, &[("url", url), ("key", key), ("events", "lead.assigned")]).await;

@@ -1,5 +1,5 @@
-// Optional: every page works without it. It copies secrets and samples, shows and takes times of the reader's zone, refreshes pages that ask
-// for it, tells the values of charts, and prevents that a form is sent twice.
+// Optional: every page works without it. It copies secrets and samples, shows and takes times of the reader's zone, refreshes pages
+// that ask for it, tells the values of charts, and prevents that a form is sent twice.
 'use strict';
 
 const UNITS = [['year', 31536000], ['month', 2592000], ['day', 86400], ['hour', 3600], ['minute', 60], ['second', 1]];

@@ -104,10 +104,14 @@ fn described_by(name: &str, hint: &str, fault: Option<&str>) -> Option<String> {
     (!ids.is_empty()).then_some(ids)
 }
 
-fn descriptions(name: &str, hint: &str, fault: Option<&str>) -> Markup {
+/// The hint and the fault of a field. In a fault, its label takes the place of the name that programs have for it.
+fn descriptions(Field { name, label, hint }: Field<'_>, fault: Option<&str>) -> Markup {
+    let name_of_input = name.rsplit('-').next().unwrap_or(name);
+    let rest = fault.and_then(|fault| fault.strip_prefix(name_of_input)).filter(|rest| rest.starts_with(' '));
     html! {
         @if !hint.is_empty() { p.hint id={ (name) "-hint" } { (hint) } }
-        @if let Some(fault) = fault { p.fault id={ (name) "-fault" } { (fault) } }
+        @if let Some(rest) = rest { p.fault id={ (name) "-fault" } { (label) (rest) } }
+        @else if let Some(fault) = fault { p.fault id={ (name) "-fault" } { (fault) } }
     }
 }
 
@@ -120,7 +124,7 @@ pub(crate) fn input(field: Field<'_>, kind: &str, value: &str, faults: &Faults) 
             label for=(name) { (label) }
             input id=(name) name=(name) type=(kind) value=(value) autocomplete="off" autofocus[faults.is_first(name)]
                 aria-describedby=[described_by(name, hint, fault)] aria-invalid=[fault.map(|_| "true")];
-            (descriptions(name, hint, fault))
+            (descriptions(field, fault))
         }
     }
 }
@@ -135,7 +139,7 @@ pub(crate) fn text_area(field: Field<'_>, value: &str, faults: &Faults) -> Marku
             // Browsers leave out the first line break.
             textarea id=(name) name=(name) rows="8" spellcheck="false" autocomplete="off" autofocus[faults.is_first(name)]
                 aria-describedby=[described_by(name, hint, fault)] aria-invalid=[fault.map(|_| "true")] { "\n" (value) }
-            (descriptions(name, hint, fault))
+            (descriptions(field, fault))
         }
     }
 }
@@ -151,7 +155,7 @@ pub(crate) fn select(field: Field<'_>, options: &[(&str, &str)], chosen: &str, f
                 aria-describedby=[described_by(name, hint, fault)] aria-invalid=[fault.map(|_| "true")] {
                 @for (value, text) in options { option value=(value) selected[*value == chosen] { (text) } }
             }
-            (descriptions(name, hint, fault))
+            (descriptions(field, fault))
         }
     }
 }
@@ -189,7 +193,7 @@ pub(crate) fn checkboxes(field: Field<'_>, options: &[(&str, &str)], chosen: &[S
     html! {
         fieldset aria-describedby=[described_by(name, hint, fault)] {
             legend { (label) }
-            (descriptions(name, hint, fault))
+            (descriptions(field, fault))
             @for (number, (value, text)) in options.iter().enumerate() {
                 @let id = format!("{name}-{number}");
                 div.choice {

@@ -101,16 +101,16 @@ fn faults(request: &CheckedRequest) -> Faults {
     let fields = [("key", key), ("method", method), ("path", target), ("t", timestamp), ("signature", signature)];
     for (name, value) in fields {
         if value.len() > FIELD_MAX {
-            faults.add(name, "is too long");
+            faults.add(name, format!("{name} is too long"));
         }
     }
     for (name, value) in [("key", key), ("method", method), ("path", target)] {
         if value.is_empty() {
-            faults.add(name, "must not be empty");
+            faults.add(name, format!("{name} must not be empty"));
         }
     }
     if body.len() > BODY_MAX {
-        faults.add("body", "must have at most 256 KiB: check a shorter one that is signed by the same program");
+        faults.add("body", "body must have at most 256 KiB: check a shorter one that is signed by the same program");
     }
     faults
 }
