@@ -43,6 +43,7 @@ async fn failed_deliveries_are_seen_and_replayed_one_by_one_and_all_that_match()
         "<details open><summary>Headers and body</summary><pre class=\"wrapped\"><code>server: shop &lt;1&gt;</code>",
         "\n  &quot;eventType&quot;: &quot;lead.assigned&quot;,\n",
         "\nX-Connect-Event: lead.assigned\n",
+        "</time> <code>",
         &format!("\nX-Connect-Delivery: {first}\n"),
         "class=\"pill bad\">Failed<",
     ];

@@ -254,14 +254,13 @@ fn attempts(delivery: &Delivery) -> Markup {
         return html! { p { "There was no attempt yet." } };
     }
     data_table(
-        &["Attempt", "Result", "Time", "Signed at (t)", "#Duration", "Response"],
+        &["Attempt", "Result", "Signed at (t)", "#Duration", "Response"],
         &html! {
             @for (number, attempt) in (1..).zip(&delivery.attempts) {
                 tr {
                     td { (number) }
                     td.tight { (pill(if attempt.is_success() { "good" } else { "bad" }, &attempt.outcome())) }
-                    td.tight { (time(attempt.at)) }
-                    td.tight { code { (attempt.at.timestamp()) } }
+                    td.tight { (time(attempt.at)) " " code { (attempt.at.timestamp()) } }
                     td.number { (attempt.duration_ms) " ms" }
                     td {
                         @let parts = [&attempt.response_headers, &attempt.response].map(|part| part.as_deref().unwrap_or_default());
