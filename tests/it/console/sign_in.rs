@@ -228,6 +228,8 @@ async fn a_partner_invites_nobody_whatever_their_role() {
     assert!(refused.status == 403 && body(&refused).contains("href=\"/agencies/acme/deliveries\""), "a menu");
     let missing = body(&partner.get("/nothing").await);
     assert!(missing.contains("Not found") && missing.contains("href=\"/agencies/acme/deliveries\""), "{missing}");
+    assert!(missing.contains("<bdi>Your agency</bdi></a></li>") && !missing.contains("href=\"/sign-in\""), "{missing}");
+    assert!(body(&console.visitor().get("/nothing").await).contains("href=\"/sign-in\""));
     assert!(!partner.page("/agencies/acme").await.contains(partners) && admin.page(partners).await.contains(LINKS));
     assert_eq!(console.world.database.count("SELECT count(*) FROM console_login_links").await, 0);
 }

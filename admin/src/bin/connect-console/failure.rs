@@ -203,7 +203,7 @@ impl Failure {
 
     /// The page that says why.
     pub(crate) fn into_response(self, id: Uuid) -> Response {
-        self.into_page(id, |status, heading, content| respond(status, layout::bare(heading, content)))
+        self.into_page(id, true, |status, heading, content| respond(status, layout::bare(heading, content)))
     }
 
     /// The same page with the menu of the person who is signed in.
@@ -212,16 +212,16 @@ impl Failure {
         if matches!(self, Self::NotSignedIn) {
             return self.into_response(id);
         }
-        self.into_page(id, |status, heading, content| layout::page_with(context, status, heading, content))
+        self.into_page(id, false, |status, heading, content| layout::page_with(context, status, heading, content))
     }
 
-    fn into_page(self, id: Uuid, page: impl FnOnce(StatusCode, &str, &Markup) -> Response) -> Response {
+    fn into_page(self, id: Uuid, sign_in: bool, page: impl FnOnce(StatusCode, &str, &Markup) -> Response) -> Response {
         self.log(id);
         let (status, heading, text) = self.explanation();
         let content = html! {
             p { (text) }
             @if let Self::Operation(AdminError::Broker(_)) = &self { p { (crate::pages::runbook::link("ConnectBrokerDisconnected")) } }
-            p { a href="/" { "To the start page" } " · " a href="/sign-in" { "Sign in" } }
+            p { a href="/" { "To the start page" } @if sign_in { " · " a href="/sign-in" { "Sign in" } } }
             p.soft { "Request id: " code { (id) } }
         };
         let mut response = page(status, heading, &content);

@@ -96,9 +96,9 @@ fn body(context: &Context<'_>, title: &str, content: &Markup) -> Markup {
     }
 }
 
-/// The slug and name of the tenant whose page it is, or of the only one that the person may see.
+/// The slug and name of the tenant whose page it is, or of the only one that the person may see, whose name a failure has not loaded.
 fn agency<'c>(context: &'c Context<'_>) -> Option<(&'c str, &'c str)> {
-    let own = context.session.tenant_slug.as_deref().map(|slug| (slug, slug));
+    let own = context.session.tenant_slug.as_deref().map(|slug| (slug, "Your agency"));
     context.tenant_if_any().map(|tenant| (tenant.slug.as_str(), tenant.name.as_str())).or(own)
 }
 
