@@ -11,6 +11,7 @@ use crate::pages::form::once;
 use crate::response::download;
 use crate::under_way::Place;
 use admin::audit::{self, AUDIT_EXPORT_MAX, AuditExport, AuditFilter, AuditRecord, ExportFormat};
+use admin::tenants::Tenant;
 use maud::{Markup, html};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,19 +22,10 @@ use warp::reply::Response;
 /// Records of a page.
 const PAGE: u32 = 100;
 
-/// The records of an agency.
-pub(crate) async fn of_tenant(view: View<'_>) -> Result<Response, Failure> {
-    let slug = view.tenant()?.slug.clone();
-    page(view, Some(slug), &view.tenant_path("/audit")).await
-}
-
-/// The records of all agencies, and of what concerns none.
-pub(crate) async fn everywhere(view: View<'_>) -> Result<Response, Failure> {
-    page(view, None, "/audit").await
-}
-
-async fn page(view: View<'_>, tenant: Option<String>, path: &str) -> Result<Response, Failure> {
-    let filter = parse_filter(&view.request.query, tenant);
+/// The records of the agency in the path; without one, of all agencies and of what concerns none.
+pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
+    let path = view.request.path.as_str();
+    let filter = parse_filter(&view.request.query, view.tenant_if_any());
     let listed = audit::list(view.client(), &filter.selected, PAGE).await?;
     let next = listed.items.first().filter(|_| listed.is_cut).map(|record| record.id);
     let content = html! {
@@ -90,9 +82,9 @@ fn table(records: &[AuditRecord]) -> Markup {
 }
 
 /// The filter in the fields of a query or a form, for the records of a tenant or of all.
-fn parse_filter(fields: &Fields, tenant: Option<String>) -> Filter<AuditFilter> {
+fn parse_filter(fields: &Fields, tenant: Option<&Tenant>) -> Filter<AuditFilter> {
     Filter::parse(fields, &["action", "who", "from", "to"], |typed| AuditFilter {
-        tenant,
+        tenant: tenant.map(|tenant| tenant.slug.clone()),
         from: typed.time("from"),
         to: typed.time("to"),
         action: typed.text("action"),
@@ -112,28 +104,19 @@ const STALLED: Duration = Duration::from_secs(30);
 /// The longest that a download takes, however it is read.
 const DOWNLOAD_MAX: Duration = Duration::from_secs(900);
 
-/// The records of an agency.
-pub(crate) async fn export_of_tenant(change: Change<'_>) -> Result<Response, Failure> {
-    let slug = change.context().tenant()?.slug.clone();
-    export(change, Some(slug)).await
-}
-
-/// The records of all agencies, and of what concerns none.
-pub(crate) async fn export_everywhere(change: Change<'_>) -> Result<Response, Failure> {
-    export(change, None).await
-}
-
-async fn export(mut change: Change<'_>, tenant: Option<String>) -> Result<Response, Failure> {
+/// The same records as a file.
+pub(crate) async fn export(mut change: Change<'_>) -> Result<Response, Failure> {
     let format = ExportFormat::parse(change.form().get("format"));
     let format = format.ok_or(Failure::BadRequest("the format must be csv or jsonl"))?;
-    let of = tenant.clone().unwrap_or_else(|| "all".to_owned());
+    let tenant = change.context().tenant_if_any();
+    let of = tenant.map_or("all", |tenant| tenant.slug.as_str());
     let name = format!("audit-{of}.{}", format.as_str());
     let filter = parse_filter(change.form(), tenant);
     if !filter.faults().is_empty() {
         return Err(Failure::BadRequest("the times of the filter must be dates with times"));
     }
     let app = change.context().app;
-    let place = app.exports.take(&of, EXPORTS, EXPORTS_OF_ONE);
+    let place = app.exports.take(of, EXPORTS, EXPORTS_OF_ONE);
     let reader = (Arc::clone(&app.database), change.context().session.tenant_slug.clone());
     let place = place.ok_or(Failure::Overloaded)?;
     let (client, actor) = change.repeatable_operation();
