@@ -97,17 +97,3 @@ fn role(text: &str) -> Result<Role> {
     let role = Role::parse(text).filter(|role| *role != Role::Operator);
     role.ok_or_else(|| AdminError::InvalidInput("role must be viewer or admin".to_owned()))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_partner_is_a_viewer_or_an_administrator() {
-        assert_eq!(role("viewer").unwrap(), Role::Viewer);
-        assert_eq!(role("admin").unwrap(), Role::Admin);
-        for wrong in ["", "operator", "Viewer"] {
-            assert!(role(wrong).is_err(), "{wrong}");
-        }
-    }
-}
