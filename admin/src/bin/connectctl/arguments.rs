@@ -30,9 +30,9 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Apply the pending schema migrations; safe to run repeatedly and concurrently
+    /// Apply the pending schema migrations; safe to run repeatedly
     Migrate(migrate::MigrateArgs),
-    /// Check the servers, settings, schema, secrets, roles and queues, and say how to fix what is wrong
+    /// Check the installation, and say how to fix what is wrong
     Doctor(doctor::DoctorArgs),
     /// Print what each program may do in the database and in RabbitMQ
     Roles(migrate::RolesArgs),
@@ -66,7 +66,7 @@ pub(crate) enum Command {
         after_help = "Example:\n  connectctl company create --tenant acme --name 'Example Ltd' --domain example.com"
     )]
     Company(company::Command),
-    /// Publish an advisor action as the CRM does, and print the worker's reply
+    /// Publish an advisor action as the CRM does; print the reply
     #[command(
         after_help = "Examples:\n  connectctl advisor open-lead --tenant acme --email ana@example.com --name Ana\n  connectctl advisor archive --tenant acme --lead 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e"
     )]
@@ -83,13 +83,13 @@ pub(crate) enum Command {
         after_help = "Examples:\n  connectctl delivery list --tenant acme --state dead\n  connectctl delivery replay --dead --tenant acme"
     )]
     Delivery(delivery::Command),
-    /// List, show and stop replay jobs: replays of many deliveries, which the dispatcher executes
+    /// List, show and stop replay jobs, which replay many deliveries
     #[command(
         subcommand,
         after_help = "Examples:\n  connectctl delivery replay --tenant acme --state dead --no-wait\n  connectctl replay list --tenant acme"
     )]
     Replay(replay::Command),
-    /// Show what happened to an event, request, lead or delivery, by its id, in order of time
+    /// Show the history of an event, request, lead or delivery
     #[command(
         after_help = "Examples:\n  connectctl find 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e\n  connectctl find order-4711 --tenant acme --json"
     )]
@@ -132,12 +132,12 @@ pub(crate) enum Command {
         after_help = "Example:\n  connectctl discovery --tenant acme --client 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e"
     )]
     Discovery(views::ClientViewArgs),
-    /// Show the bookings of a lead, with their amounts, credit and balance due
+    /// Show the bookings of a lead, with amounts, credit and balance
     #[command(after_help = "Example:\n  connectctl invoice --tenant acme --lead 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e")]
     Invoice(views::LeadViewArgs),
     /// Show the leads of a tenant
     Pipeline(views::PipelineArgs),
-    /// Show the tenants whose requests are refused because their share of the backlog is used up
+    /// Show the tenants that have used up their share of the backlog
     Pressure(views::PressureArgs),
     /// Show the records writes of this month, and the quota
     Usage(views::UsageArgs),
@@ -243,11 +243,13 @@ const EXAMPLES: &str = "\
 Examples:
   connectctl migrate
   connectctl tenant create --slug acme --name 'Acme Travel'
-  connectctl key create --tenant acme --name website --scopes events:ingest,leads:read
+  connectctl key create --tenant acme --name website --scopes events:ingest
   connectctl pipeline --tenant acme --stage inquiry --json
 
-`connectctl help COMMAND` has more examples, `connectctl settings` the environment variables.
-Exit codes: 0 success, 1 refused or failed (standard error has one line with the reason), 2 wrong usage.
+`connectctl help COMMAND` has more examples.
+`connectctl settings` lists the environment variables.
+Exit codes: 0 success; 1 refused or failed, with one line on standard error;
+  2 wrong usage.
 ";
 
 /// What the commands read from the environment.

@@ -23,7 +23,8 @@ pub(crate) struct DoctorArgs {
 }
 
 const HELP: &str = "\
-Reads all settings that connectctl knows, and changes nothing. Each finding says what to do. The exit code is 1 if a \
+Checks servers, settings, schema, secrets, roles, queues and what needs attention. Reads all settings that connectctl \
+knows, and changes nothing. Each finding says what to do. The exit code is 1 if a \
 finding is an error. A check that cannot run is an error, and the others run all the same.
 
 Examples:

@@ -121,7 +121,7 @@ impl Output {
 
     /// Prints items whose texts are long and are not cut: a paragraph for each.
     pub(crate) fn print_long_list<T: Show>(self, items: &[T]) -> anyhow::Result<()> {
-        print(&paragraphs(items))
+        print(&paragraphs(items, terminal_width()))
     }
 
     /// Prints a value as JSON, for a command that prints something else without `--json`.
@@ -237,8 +237,12 @@ fn print_raw(text: &str) -> anyhow::Result<()> {
 
 /// Prints a table, or a paragraph for each item if the terminal is narrower.
 fn print_fitting<T: Show>(items: &[T]) -> anyhow::Result<()> {
-    let width = terminal_size_of(stdout()).map(|(Width(columns), _)| usize::from(columns));
-    print(&fitting(items, width))
+    print(&fitting(items, terminal_width()))
+}
+
+/// The columns of the terminal; none for a pipe or a file.
+fn terminal_width() -> Option<usize> {
+    terminal_size_of(stdout()).map(|(Width(columns), _)| usize::from(columns))
 }
 
 /// A table, or paragraphs if it has more than `width` columns, or on a terminal a sentence if there are no items.
@@ -248,17 +252,36 @@ fn fitting<T: Show>(items: &[T], width: Option<usize>) -> String {
     }
     let table = table(items);
     let fits = |width| table.lines().all(|line| line.chars().count() <= width);
-    if width.is_none_or(fits) { table } else { paragraphs(items) }
+    if width.is_none_or(fits) { table } else { paragraphs(items, width) }
 }
 
-/// A paragraph for each item, with a line for each column.
-fn paragraphs<T: Show>(items: &[T]) -> String {
+/// A paragraph for each item, with a text for each column, wrapped to `width` columns.
+fn paragraphs<T: Show>(items: &[T], width: Option<usize>) -> String {
     let longest = T::COLUMNS.iter().map(|column| column.len()).max().unwrap_or_default();
     let line = |(cell, column): (Option<String>, &&str)| {
-        format!("{column:longest$}  {}", text::escaped(&cell.unwrap_or_else(|| "-".to_owned())))
+        let text = text::escaped(&cell.unwrap_or_else(|| "-".to_owned()));
+        format!("{column:longest$}  {}", width.map_or(text.clone(), |width| wrapped(&text, longest + 2, width)))
     };
     let paragraph = |item: &T| item.cells().into_iter().zip(T::COLUMNS).map(line).collect::<Vec<_>>().join("\n");
     items.iter().map(paragraph).collect::<Vec<_>>().join("\n\n")
+}
+
+/// A text that begins at column `indent`, as do its further lines. Longer words are not broken.
+fn wrapped(text: &str, indent: usize, width: usize) -> String {
+    let (mut wrapped, mut column) = (String::new(), indent);
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if column > indent && column + 1 + length > width {
+            wrapped.push_str(&format!("\n{:indent$}", ""));
+            column = indent;
+        } else if column > indent {
+            wrapped.push(' ');
+            column += 1;
+        }
+        wrapped.push_str(word);
+        column += length;
+    }
+    wrapped
 }
 
 fn table<T: Show>(items: &[T]) -> String {
@@ -302,6 +325,9 @@ mod tests {
         let [first, second] = <Pair as Show>::COLUMNS else { panic!("two columns") };
         let narrow = fitting(&items, Some(width - 1));
         assert_eq!(narrow, format!("{first}  x\n{second}  y\n\n{first}  z\n{second}  -"));
+        let long = [Pair("three short words", None)];
+        assert_eq!(paragraphs(&long, Some(14)), "a  three short\n   words\nb  -");
+        assert_eq!(paragraphs(&long, None), "a  three short words\nb  -");
     }
 
     #[test]

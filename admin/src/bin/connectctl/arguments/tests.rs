@@ -142,6 +142,7 @@ fn every_command_is_in_one_group_of_the_help() {
     assert_eq!(grouped, all);
     let help = Arguments::grouped().render_help().to_string();
     assert!(help.contains("Webhooks:\n  subscription  Manage the webhook"), "{help}");
+    assert!(help.lines().all(|line| line.chars().count() <= 80), "{help}");
     assert!(help.contains("--json") && !help.contains("DATABASE_URL"), "{help}");
 }
 
