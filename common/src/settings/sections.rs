@@ -3,10 +3,11 @@
 
 use super::{BrokerUrls, ByteSize, DatabaseUrl, Environment, RetentionPeriod, Section, SettingError, Variable, error};
 use crate::sealed::{MasterKey, MasterKeys};
-use crate::variables;
+use crate::{telemetry, variables};
 use hyper::Uri;
 use std::net::SocketAddr;
 use std::time::Duration;
+use tracing_subscriber::filter::Targets;
 
 /// The least `CONNECT_READ_MAX_LAG`. The lag is measured four times in that time.
 const READ_MAX_LAG_MIN: Duration = Duration::from_secs(1);
@@ -151,8 +152,8 @@ impl Section for ServiceSettings {
 /// Filter and format of the log.
 #[derive(Clone, Debug)]
 pub struct LogSettings {
-    /// Directives of tracing's filter.
-    pub filter: String,
+    /// Which lines are written.
+    pub filter: Targets,
     /// Whether each line is a JSON object; otherwise text.
     pub json: bool,
 }
@@ -170,7 +171,9 @@ impl Section for LogSettings {
             "text" => false,
             _ => return Err(error("CONNECT_LOG", "must be json or text")),
         };
-        Ok(Self { filter: env.get::<Self, _>("RUST_LOG")?, json })
+        let directives: String = env.get::<Self, _>("RUST_LOG")?;
+        let filter = telemetry::filter(&directives).map_err(|what| error("RUST_LOG", &what))?;
+        Ok(Self { filter, json })
     }
 }
 
