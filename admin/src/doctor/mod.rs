@@ -18,6 +18,7 @@ use common::db::{self, Sql};
 use common::sealed::MasterKeys;
 use common::settings::{BrokerSettings, DatabaseSettings, DatabaseUrl, RetentionSettings};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::timeout;
 use tokio_postgres::Client;
@@ -48,6 +49,8 @@ pub struct Installation {
     pub role_prefix: RolePrefix,
     /// Variables that begin as settings do, and that nothing reads.
     pub unknown: Vec<String>,
+    /// The errors with which programs refuse settings at their start, except those of the fields above.
+    pub refused: BTreeSet<String>,
     /// From which age on a transaction is a finding.
     pub transaction_age: Duration,
 }
@@ -57,7 +60,9 @@ pub async fn run(installation: &Installation) -> Report {
     let mut report = Report::default();
     let unknown = installation.unknown.join(", ");
     let finding = || Finding::warning(format!("nothing reads {unknown}"), "Correct the names; see docs/settings.md");
-    report.add("settings", (!unknown.is_empty()).then(finding).into_iter().collect());
+    let refused = |what: &String| Finding::error(what.as_str(), "Correct the value; a program does not start with it");
+    let findings = installation.refused.iter().map(refused);
+    report.add("settings", (!unknown.is_empty()).then(finding).into_iter().chain(findings).collect());
     let Databases { primary: database, replica } = connect_databases(installation, &mut report).await;
     if let Ok(settings) = &installation.database {
         report.add("postgres.tls", tls::postgres(settings, CHECK_TIMEOUT).await);

@@ -27,6 +27,8 @@ pub(crate) use servers::places_from;
 pub use value::{ByteSize, SettingValue};
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
 use thiserror::Error;
 
 /// An environment variable that a setting is read from.
@@ -117,6 +119,15 @@ impl Environment {
         }
     }
 
+    /// The error of the value of `name`, if it is set and not of the type of which `default` is.
+    pub fn type_error(&self, name: &str, default: &str) -> Option<SettingError> {
+        let types: [ParseCheck; 5] =
+            [parses::<u32>, parses::<Duration>, parses::<ByteSize>, parses::<bool>, parses::<SocketAddr>];
+        let parse = types.into_iter().find(|parse| parse(default).is_ok())?;
+        let written = self.written(name).transpose()?;
+        written.and_then(|text| parse(&text).map_err(|what| error(name, &what))).err()
+    }
+
     /// What was set for `name`: the variable, or the content of the file that `<name>_FILE` names, without surrounding blanks.
     fn written(&self, name: &str) -> Result<Option<String>, SettingError> {
         let value = |text: &str| Some(text.trim()).filter(|text| !text.is_empty()).map(str::to_owned);
@@ -131,6 +142,12 @@ impl Environment {
                 .map_err(|failed| error(&file, &format!("must be a readable file: {failed}"))),
         }
     }
+}
+
+type ParseCheck = fn(&str) -> Result<(), String>;
+
+fn parses<T: SettingValue>(text: &str) -> Result<(), String> {
+    T::parse_setting(text).map(|_| ())
 }
 
 /// The error of the setting `name`.

@@ -5,10 +5,13 @@ use crate::output::{Output, show};
 use admin::doctor::{self, Finding, Installation};
 use admin::roles::RolePrefix;
 use clap::Args;
+use common::egress::EgressSettings;
+use common::http::TrustedProxies;
 use common::settings::{
-    BrokerSettings, DatabaseSettings, Environment, RetentionSettings, SealingSettings, Section, SettingError,
-    SettingValue as _,
+    BrokerSettings, DatabaseSettings, Environment, LogSettings, MailboxSettings, RetentionSettings, SealingSettings,
+    Section, ServiceSettings, SettingError, SettingValue as _, TraceSettings,
 };
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -47,6 +50,27 @@ fn unknown(environment: &Environment) -> Vec<String> {
     environment.names().filter(is_unknown).map(str::to_owned).collect()
 }
 
+/// The errors of settings that are refused by the programs, and are not read for the other checks. Those that only one
+/// program knows are compared with the type of their default, without their bounds.
+fn refused(environment: &Environment) -> BTreeSet<String> {
+    let sections = [
+        ServiceSettings::from_env(environment).err(),
+        LogSettings::from_env(environment).err(),
+        TraceSettings::from_env(environment).err(),
+        MailboxSettings::from_env(environment).err(),
+        EgressSettings::from_env(environment).err(),
+        TrustedProxies::from_env(environment).err(),
+    ];
+    let of_row = |row: &str| {
+        let (name, rest) = row.strip_prefix("| `")?.split_once("` | `")?;
+        let (default, rest) = rest.split_once("` | ")?;
+        let is_read = rest.starts_with("all ") || name.starts_with("CONNECT_RETENTION_");
+        environment.type_error(name, default).filter(|_| !is_read)
+    };
+    let errors = sections.into_iter().flatten().chain(SETTINGS.lines().filter_map(of_row));
+    errors.map(|error| error.to_string()).collect()
+}
+
 pub(crate) async fn run(args: DoctorArgs, output: Output) -> anyhow::Result<ExitCode> {
     let environment = Environment::from_process();
     let said = |error: SettingError| error.to_string();
@@ -57,6 +81,7 @@ pub(crate) async fn run(args: DoctorArgs, output: Output) -> anyhow::Result<Exit
         retention: RetentionSettings::from_env(&environment).map_err(said),
         role_prefix: RolePrefix::parse(&args.prefix.role_prefix)?,
         unknown: unknown(&environment),
+        refused: refused(&environment),
         transaction_age: args.transaction_age,
     };
     let report = doctor::run(&installation).await;

@@ -78,6 +78,8 @@ async fn checks_that_cannot_run_are_findings_and_the_others_run() {
         .and("CONNECT_MASTER_KEY", "short")
         .and("CONNECT_RETENTION_LEDGER", "1d")
         .and("CONNECT_WORKER_LANE", "3")
+        .and("CONNECT_REPLY_TIMEOUT", "10")
+        .and("RUST_LOG", "worker=debgu")
         .and("DATABASE_READ_URL", "postgres://connect:hunter2@127.0.0.1:1/connect");
     let found = eventually("programs are missed", MAX_WAIT, async || {
         let found = findings(&broken, &[]).await;
@@ -86,6 +88,8 @@ async fn checks_that_cannot_run_are_findings_and_the_others_run() {
     .await;
     for (check, part) in [
         ("settings", "nothing reads CONNECT_WORKER_LANE"),
+        ("settings", "setting CONNECT_REPLY_TIMEOUT: must be a duration"),
+        ("settings", "setting RUST_LOG: level \"debgu\" must be off, error"),
         ("broker.connection", "127.0.0.1:1"),
         ("master_key", "setting CONNECT_MASTER_KEY"),
         ("retention", "setting CONNECT_RETENTION_LEDGER"),
@@ -95,7 +99,7 @@ async fn checks_that_cannot_run_are_findings_and_the_others_run() {
         assert!(of(&found, check, part).is_some(), "{check}: {found:?}");
     }
     assert!(!format!("{found:?}").contains("hunter2"), "{found:?}");
-    assert_eq!(found.len(), 6, "the other checks found nothing: {found:?}");
+    assert_eq!(found.len(), 8, "the other checks found nothing: {found:?}");
 
     // Without Postgres, and without any setting.
     let broken = world.connectctl.clone().and("DATABASE_URL", "postgres://connect@127.0.0.1:1/connect");
