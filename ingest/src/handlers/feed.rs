@@ -9,6 +9,7 @@ use crate::reads::{not_found, or_internal_error};
 use crate::refusal::{OverloadReason, Refusal};
 use crate::store::deliveries::{self, FeedDelivery, FeedPage, FeedQuery};
 use crate::store::records::{RecordLookup, RecordQuery};
+use common::event::Faults;
 use common::model::{KeyPrefix, Scope, TenantId};
 use common::shares::Counts;
 use serde::Serialize;
@@ -124,24 +125,25 @@ pub(super) async fn handle(
 /// What a request asks for, and how long it waits. 400 for a number that is none or out of bounds, 404 for a malformed
 /// id (D18).
 fn parse(sent: &str, key: &KeyPrefix) -> Result<(FeedQuery, Duration), Refusal> {
-    let [after, limit, wait, subscription] = query::parse_parameters(sent, ["after", "limit", "wait", "subscription"])?;
-    let (after, limit) = (
-        number("after", after.as_deref(), 0, 0..=i64::MAX)?,
-        number("limit", limit.as_deref(), DELIVERIES, 1..=DELIVERIES)?,
-    );
+    let ([after, limit, wait, subscription], mut faults) =
+        query::parse_parameters(sent, ["after", "limit", "wait", "subscription"]);
+    let after = number(&mut faults, "after", after.as_deref(), 0, 0..=i64::MAX);
+    let limit = number(&mut faults, "limit", limit.as_deref(), DELIVERIES, 1..=DELIVERIES);
     let wait = wait.as_deref().map(|wait| wait.strip_suffix('s').unwrap_or(wait));
-    let wait = Duration::from_secs(number("wait", wait, 0, 0..=WAIT)?.unsigned_abs());
+    let wait = Duration::from_secs(number(&mut faults, "wait", wait, 0, 0..=WAIT).unsigned_abs());
+    query::refuse(&faults)?;
     let id = |id: String| (id.len() == 36).then(|| Uuid::try_parse(&id).ok()).flatten().ok_or_else(not_found);
     Ok((FeedQuery { key: key.clone(), subscription: subscription.map(id).transpose()?, after, limit }, wait))
 }
 
-fn number(name: &str, sent: Option<&str>, default: i64, bounds: RangeInclusive<i64>) -> Result<i64, Refusal> {
-    let Some(sent) = sent else { return Ok(default) };
+fn number(faults: &mut Faults, name: &str, sent: Option<&str>, default: i64, bounds: RangeInclusive<i64>) -> i64 {
+    let Some(sent) = sent else { return default };
     let digits = sent.bytes().all(|byte| byte.is_ascii_digit()).then_some(sent);
     let number = digits.and_then(|digits| digits.parse().ok()).filter(|number| bounds.contains(number));
-    number.ok_or_else(|| {
+    number.unwrap_or_else(|| {
         let (from, to) = bounds.into_inner();
-        Refusal::InvalidRequest(format!("{name}: must be a whole number from {from} to {to}"))
+        faults.push(name, format!("must be a whole number from {from} to {to}"));
+        default
     })
 }
 

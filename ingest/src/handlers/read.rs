@@ -87,7 +87,8 @@ pub(super) fn lead_id(text: &str) -> Result<LeadId, Refusal> {
 
 /// 400 without a field to look for.
 pub(super) fn client_key(head: &RequestHead) -> Result<RecordQuery, Refusal> {
-    let [email, external_id, phone] = query::parse_parameters(head.query(), ["email", "externalId", "phone"])?;
+    let ([email, external_id, phone], faults) = query::parse_parameters(head.query(), ["email", "externalId", "phone"]);
+    query::refuse(&faults)?;
     // No client has an address that is none.
     let email =
         email.map(|sent| Email::parse(&sent).map_or_else(|_| sent.trim().to_owned(), |email| email.key().to_owned()));
@@ -98,7 +99,8 @@ pub(super) fn client_key(head: &RequestHead) -> Result<RecordQuery, Refusal> {
 
 /// 400 without a field to look for.
 pub(super) fn lead_external_id(head: &RequestHead) -> Result<RecordQuery, Refusal> {
-    let [external_id] = query::parse_parameters(head.query(), ["externalId"])?;
+    let ([external_id], faults) = query::parse_parameters(head.query(), ["externalId"]);
+    query::refuse(&faults)?;
     external_id
         .map(|id| RecordQuery::LeadsBy(id.trim().to_owned()))
         .ok_or(Refusal::LookupFieldRequired("externalId is required"))

@@ -1,32 +1,39 @@
 //! The query string of a look-up.
 
 use crate::refusal::Refusal;
+use common::event::Faults;
 use common::model::text;
 
-/// The values of the parameters `names`, in their order; empty ones count as absent. Others are ignored.
-///
-/// 400 for an invalid escape, for text that is not UTF-8 or contains NUL, and for one of `names` given twice.
-pub(crate) fn parse_parameters<const N: usize>(query: &str, names: [&str; N]) -> Result<[Option<String>; N], Refusal> {
-    let mut values = [const { None }; N];
+const ENCODING: &str = "must be percent-encoded UTF-8 without NUL";
+
+/// The values of the parameters `names`, in their order, and what is wrong with them; empty values count as absent. Other
+/// parameters are ignored.
+pub(crate) fn parse_parameters<const N: usize>(query: &str, names: [&str; N]) -> ([Option<String>; N], Faults) {
+    let (mut values, mut faults) = ([const { None }; N], Faults::default());
     for pair in query.split('&') {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let name = decode(name).ok_or_else(|| malformed("a parameter's name"))?;
+        let Some(name) = decode(name) else {
+            faults.push("query", format!("the name of a parameter {ENCODING}"));
+            continue;
+        };
         let Some(place) = names.iter().position(|known| *known == name) else { continue };
         // A raw `+` is a blank, which no address has: `ana+goa@example.com` would find nobody, or somebody else.
         if name == "email" && value.contains('+') {
-            let text = "email: must be an email address, in which + is written as %2B";
-            return Err(Refusal::InvalidRequest(text.to_owned()));
-        }
-        let value = decode(value).ok_or_else(|| malformed(&name))?;
-        if values[place].replace(value).is_some() {
-            return Err(Refusal::InvalidRequest(format!("{name}: must be given once")));
+            faults.push(name, "must be an email address, in which + is written as %2B");
+        } else if let Some(value) = decode(value) {
+            if values[place].replace(value).is_some() {
+                faults.push(name, "must be given once");
+            }
+        } else {
+            faults.push(name, ENCODING);
         }
     }
-    Ok(values.map(|value| value.filter(|value| !text::is_blank(value))))
+    (values.map(|value| value.filter(|value| !text::is_blank(value))), faults)
 }
 
-fn malformed(place: &str) -> Refusal {
-    Refusal::InvalidRequest(format!("{place}: must be percent-encoded UTF-8 without NUL"))
+/// 400 with all faults, if there are any.
+pub(crate) fn refuse(faults: &Faults) -> Result<(), Refusal> {
+    if faults.is_empty() { Ok(()) } else { Err(Refusal::InvalidRequest(faults.to_string())) }
 }
 
 /// Decodes form encoding: `%41` is `A`, `+` is a space.
@@ -51,17 +58,16 @@ fn hex(digit: u8) -> Option<u8> {
 mod tests {
     use super::*;
 
-    fn both(query: &str) -> Result<[Option<String>; 2], Refusal> {
-        parse_parameters(query, ["email", "externalId"])
-    }
-
     #[test]
-    fn malformed_queries_are_refused() {
+    fn all_faults_of_a_query_are_found() {
+        let faults = |query: &str| parse_parameters(query, ["email", "externalId"]).1;
         for query in [
             "email=%", "email=%4", "email=%zz", "email=%+1", "email=%ff", "email=%00", "%ff=1", "email=a&email=a",
             "email=ana+goa@example.com", "%65mail=ana+goa@example.com",
         ] {
-            assert!(matches!(both(query), Err(Refusal::InvalidRequest(_))), "{query}");
+            assert!(refuse(&faults(query)).is_err(), "{query}");
         }
+        let all = "externalId: must be percent-encoded UTF-8 without NUL; email: must be given once";
+        assert_eq!(faults("email=a&externalId=%zz&email=b&other=1").to_string(), all);
     }
 }

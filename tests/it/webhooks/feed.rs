@@ -182,6 +182,8 @@ async fn a_key_reads_its_own_subscription_and_as_often_as_other_reads() {
     for wrong in ["after=-1", "limit=0", "limit=101", "wait=31", "wait=x", "after=1&after=2"] {
         outbound.read(&other, wrong).await.assert_error(400, "invalid_request");
     }
+    let all = outbound.read(&other, "after=%zz&limit=0&wait=x").await.assert_error(400, "invalid_request");
+    assert!(["after: must", "; limit: must", "; wait: must"].iter().all(|fault| all.contains(fault)), "{all}");
     outbound.world.connectctl.json(&["tenant", "set", "--tenant", "acme", "--reads-per-second", "1"]).await;
     let read = async || outbound.read(&other, "").await.status;
     until("the key reads too often", read, |status| *status == 429).await;
