@@ -7,15 +7,16 @@ use common::model::Scope;
 use common::signature::{malformation, skew};
 use hyper::HeaderMap;
 
-/// Longest detail, in bytes. The list of all event types fits.
-const DETAIL_MAX: usize = 300;
+/// Longest detail of an invalid request, in bytes. The list of all event types fits.
+const DETAIL_MAX: usize = 1_000;
 
-/// The fields that are named in details. Any other name may be a text of the caller.
-const FIELDS: &str = " actor adults age amount attribution body budget campaign changeSummary childAges children clientId \
-    company contact content currency days destination discovery email endDate essence eventId eventType events externalId \
-    externalLeadId followUp guestNationality items itinerary itinerarySnapshot landingPath marketingOptIn medium message name \
-    notes occurredAt origin owner party payload phone profilePatch reason referrer rooms source specVersion stage startDate \
-    tenant term title travelDates travelers type Connect-Dry-Run Idempotency-Key If-Match ";
+/// The fields and parameters that are named in details. Any other name may be a text of the caller.
+const FIELDS: &str = " actor adults after age amount attribution body budget campaign changeSummary childAges \
+    children clientId company contact content currency days destination discovery email endDate essence eventId \
+    eventType events externalId externalLeadId followUp guestNationality items itinerary itinerarySnapshot \
+    landingPath limit marketingOptIn medium message name notes occurredAt origin owner party payload phone \
+    profilePatch query reason referrer rooms source specVersion stage startDate subscription tenant term title \
+    travelDates travelers type wait Connect-Dry-Run Idempotency-Key If-Match ";
 
 /// What was wrong, on a route that needs `scope`, at `now` (seconds since 1970).
 pub(super) fn of_failed(headers: &HeaderMap, failed: &FailedCheck, scope: Scope, now: i64) -> Option<String> {
@@ -38,20 +39,28 @@ pub(super) fn of_failed(headers: &HeaderMap, failed: &FailedCheck, scope: Scope,
     })
 }
 
-/// The code of a refusal's response as its reason, and the first place of an invalid body.
+/// The code of a refusal's response as its reason, and the faults of an invalid request.
 pub(super) fn of_refusal(refusal: &Refusal) -> (String, Option<String>) {
     let row = refusal.row();
     let code = row.body["code"].as_str().unwrap_or_default().to_owned();
     let message = row.body["message"].as_str().unwrap_or_default();
-    let detail = if code == "invalid_request" { first_fault(message) } else { Some(message.to_owned()) };
-    (code, detail.filter(|detail| detail.len() <= DETAIL_MAX))
+    let detail = if code == "invalid_request" { faults(message) } else { Some(message.to_owned()) };
+    (code, detail)
 }
 
-/// The first fault of a list such as `events[3].actor.email: is required; ...`, without names that the caller may have
-/// made up.
-fn first_fault(message: &str) -> Option<String> {
-    let (place, what) = message.split_once(": ")?;
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-.[]".contains(c);
+/// The faults of a list such as `events[3].actor.email: is required; ...`, without names that the caller may have made up.
+/// The list ends before a name that is quoted: what follows may be a part of it.
+fn faults(message: &str) -> Option<String> {
+    let mut told: Vec<String> = message.split("; ").map_while(fault).collect();
+    while told.join("; ").len() > DETAIL_MAX {
+        told.pop();
+    }
+    (!told.is_empty()).then(|| told.join("; "))
+}
+
+fn fault(text: &str) -> Option<String> {
+    let (place, what) = text.split_once(": ")?;
+    let is_plain = |c: char| c.is_alphanumeric() || "-._$…[]".contains(c);
     if !place.chars().all(is_plain) {
         return None;
     }
@@ -60,7 +69,6 @@ fn first_fault(message: &str) -> Option<String> {
         let is_field = FIELDS.split(' ').any(|field| field == name && !field.is_empty());
         if is_field { part } else { "…" }
     });
-    let what = what.split("; ").next().unwrap_or_default();
     Some(format!("{}: {what}", names.collect::<Vec<_>>().join(".")))
 }
 
@@ -71,14 +79,18 @@ mod tests {
     #[test]
     fn places_are_told_and_names_of_the_caller_are_not() {
         let told = |message: &str| of_refusal(&Refusal::InvalidRequest(message.to_owned())).1;
-        let fault = "events[3].actor.email: must be an email address; events: x";
-        assert_eq!(told(fault).as_deref(), Some("events[3].actor.email: must be an email address"));
-        let expected = Some("contact.…: is not a known field");
-        assert_eq!(told("contact.ana: is not a known field").as_deref(), expected);
-        assert_eq!(told("[\"ana@example.com\"]: is not a known field"), None);
-        assert_eq!(told("[\"x: y\"]: is not a known field"), None);
+        let all = "events[3].actor.email: must be an email address; limit: must be given once";
+        assert_eq!(told(all).as_deref(), Some(all));
+        let expected = Some("contact.…: is not a known field; phone: must be a string");
+        let faults = "contact.ana_é$: is not a known field; phone: must be a string; and 3 more";
+        assert_eq!(told(faults).as_deref(), expected);
+        for name in ["ana@example.com", "x: y", "x; body: ana"] {
+            let quoted = format!("phone: must be a string; contact[{name:?}]: is not a known field; name: is required");
+            assert_eq!(told(&quoted).as_deref(), Some("phone: must be a string"), "{name}");
+        }
         assert_eq!(told("body: must be an object").as_deref(), Some("body: must be an object"));
-        assert_eq!(told(&format!("events: {}", "x".repeat(300))), None, "too long");
+        let long = format!("name: is required; events: {}", "x".repeat(DETAIL_MAX));
+        assert_eq!(told(&long).as_deref(), Some("name: is required"), "too long");
         let body = br#"{"events": [{"specVersion": "1.0", "eventId": "1", "eventType": "nope"}]}"#;
         let unknown = common::event::parse_batch(body, "acme").unwrap_err().to_string();
         let expected = "events[0].eventType: must be one of contact.identified, ";

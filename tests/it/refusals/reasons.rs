@@ -78,7 +78,7 @@ async fn the_body_is_recorded_by_its_hash_and_size_and_nothing_of_it_is_stored()
     let body = format!("{{\"events\": \"{marker}\"}}");
     let id = refused(&world, &world.key.events(body.clone()), 400).await;
     let field = format!("{RECORDS}/clients");
-    let unknown = format!("{{\"email\": \"a@example.com\", \"{marker}\": 1}}");
+    let unknown = format!("{{\"email\": \"a@example.com\", \"{marker}\": 1, \"phone\": 1}}");
     let record = world.key.records("POST", &field, unknown).with("idempotency-key", "1");
     let strict = refused(&world, &record, 400).await;
     let look_up = world.key.records("GET", &format!("{RECORDS}/clients?{marker}=1"), "");
@@ -92,7 +92,7 @@ async fn the_body_is_recorded_by_its_hash_and_size_and_nothing_of_it_is_stored()
     assert_eq!(recorded["detail"], "events: must be an array");
     assert_eq!(recorded["bodySha256"], hex::encode(Sha256::digest(&body)));
     assert_eq!(recorded["bodyBytes"], body.len());
-    assert_eq!(of(&listed, &strict)["detail"], "…: is not a known field", "{listed:?}");
+    assert_eq!(of(&listed, &strict)["detail"], "…: is not a known field; phone: must be a string", "{listed:?}");
     let rows = world.database.rows("SELECT r::text AS row FROM refused_requests r", &[]).await;
     let stored = format!("{rows:?}");
     for secret in [marker, mac.as_str(), world.key.secret.as_str(), "a@example.com"] {
