@@ -50,12 +50,14 @@ fn tested() -> BTreeMap<String, (bool, bool)> {
 async fn every_alert_is_tested_firing_and_not_firing_and_links_its_runbook_section() {
     let (rules, tested) = (Prometheus::start().await.alert_rules().await, tested());
     let runbook = repository_text("ops/RUNBOOK.md");
+    let list = runbook.split("\n## ").find(|section| section.starts_with("Alerts\n")).expect("the list of alerts");
     let names: BTreeSet<&str> = rules.iter().map(|rule| tests::text(&rule["name"])).collect();
     for rule in &rules {
         let name = tests::text(&rule["name"]);
         assert_eq!(tested.get(name), Some(&(true, true)), "{name} fires and doesn't fire in a test");
         let annotation = |name: &str| rule["annotations"][name].as_str().unwrap_or_default();
         assert!(runbook.contains(&format!("\n### {name}\n")), "{name} has a section");
+        assert!(list.contains(&format!("[{name}](#{})", name.to_lowercase())), "{name} is listed at the top");
         let link = format!(r#"{{{{ or $externalLabels.runbook_url "ops/RUNBOOK.md" }}}}#{}"#, name.to_lowercase());
         assert_eq!(annotation("runbook"), link);
         assert!(["critical", "warning"].map(Value::from).contains(&rule["labels"]["severity"]), "{rule}");
