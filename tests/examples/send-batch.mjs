@@ -14,7 +14,7 @@ const { CONNECT_URL, CONNECT_TENANT, CONNECT_KEY, CONNECT_SECRET, CONNECT_DRY_RU
 const ATTEMPTS = 5;
 
 const enquiry = argv[2] ?? "";
-const wrong = /^[A-Za-z0-9-]{1,80}$/.test(enquiry) ? [] : ["ENQUIRY"];
+const wrong = /^[A-Za-z0-9-]{1,80}$/.test(enquiry) ? [] : ["ENQUIRY (letters, digits and dashes, at most 80)"];
 wrong.push(...SETTINGS.filter((name) => !env[name]));
 if (wrong.length > 0) {
   console.error(`usage: send-batch.mjs ENQUIRY, with CONNECT_URL, CONNECT_TENANT, CONNECT_KEY and CONNECT_SECRET set; missing or wrong: ${wrong.join(" ")}`);

@@ -70,7 +70,7 @@ def wait(headers):
 
 def main():
     enquiry = sys.argv[1] if len(sys.argv) > 1 else ""
-    wrong = [] if re.fullmatch("[A-Za-z0-9-]{1,80}", enquiry) else ["ENQUIRY"]
+    wrong = [] if re.fullmatch("[A-Za-z0-9-]{1,80}", enquiry) else ["ENQUIRY (letters, digits and dashes, at most 80)"]
     wrong += [name for name in SETTINGS if not os.environ.get(name)]
     if wrong:
         print("usage: send-batch.py ENQUIRY, with CONNECT_URL, CONNECT_TENANT, CONNECT_KEY and CONNECT_SECRET set;",

@@ -9,7 +9,7 @@ set -euo pipefail
 export LC_ALL=C
 
 wrong=
-[[ ${1-} =~ ^[A-Za-z0-9-]{1,80}$ ]] || wrong+=' ENQUIRY'
+[[ ${1-} =~ ^[A-Za-z0-9-]{1,80}$ ]] || wrong+=' ENQUIRY (letters, digits and dashes, at most 80)'
 for name in CONNECT_URL CONNECT_TENANT CONNECT_KEY CONNECT_SECRET; do
     [[ -n ${!name-} ]] || wrong+=" $name"
 done
