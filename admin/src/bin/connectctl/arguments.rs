@@ -17,7 +17,7 @@ use common::settings::{
 };
 use std::time::Duration;
 
-/// Operates Connect: schema, tenants, members, API keys, webhooks, queues, and the CRM's views of a tenant.
+/// Operates Connect: schema, tenants, keys, webhooks, queues, and the CRM's views.
 #[derive(Debug, Parser)]
 #[command(name = "connectctl", version, arg_required_else_help = true)]
 pub(crate) struct Arguments {
