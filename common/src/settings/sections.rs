@@ -228,15 +228,6 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_names_the_setting_and_never_its_value() {
-        let broken = Environment::from_pairs(&[("DATABASE_URL", "postgres://u:hunter2@[")]);
-        let message = DatabaseSettings::from_env(&broken).unwrap_err().to_string();
-        assert!(message.starts_with("setting DATABASE_URL: must be") && !message.contains("hunter2"), "{message}");
-        let missing = DatabaseSettings::from_env(&Environment::from_pairs(&[("DATABASE_URL", " ")])).unwrap_err();
-        assert_eq!(missing.to_string(), "setting DATABASE_URL: is required");
-    }
-
-    #[test]
     fn a_setting_can_be_in_a_file() {
         let file = std::env::temp_dir().join(format!("connect-setting-{}", std::process::id()));
         std::fs::write(&file, "postgres://a/b\n").unwrap();
@@ -259,12 +250,5 @@ mod tests {
         let read = DatabaseSettings::from_env(&Environment::from_pairs(&[("DATABASE_URL", "postgres://a/b")])).unwrap();
         assert_eq!(read.read_url, read.url);
         assert_eq!(read.direct_url, read.url);
-    }
-
-    #[test]
-    fn a_limit_on_the_lag_of_a_replica_must_be_measurable() {
-        let pairs = [("DATABASE_URL", "postgres://a/b"), ("CONNECT_READ_MAX_LAG", "999ms")];
-        let refusal = DatabaseSettings::from_env(&Environment::from_pairs(&pairs)).unwrap_err();
-        assert_eq!(refusal.to_string(), "setting CONNECT_READ_MAX_LAG: must be at least 1s");
     }
 }
