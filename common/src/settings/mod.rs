@@ -29,6 +29,7 @@ pub use value::{ByteSize, SettingValue};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
+use textwrap::{Options, WordSplitter, fill};
 use thiserror::Error;
 
 /// An environment variable that a setting is read from.
@@ -125,7 +126,9 @@ impl Environment {
             [parses::<u32>, parses::<Duration>, parses::<ByteSize>, parses::<bool>, parses::<SocketAddr>];
         let parse = types.into_iter().find(|parse| parse(default).is_ok())?;
         let written = self.written(name).transpose()?;
-        written.and_then(|text| parse(&text).map_err(|what| error(name, &what))).err()
+        // The bounds are those of the type, and the program may have others.
+        let refused = |what: String| error(name, what.split(" from 1 to ").next().unwrap_or_default());
+        written.and_then(|text| parse(&text).map_err(refused)).err()
     }
 
     /// What was set for `name`: the variable, or the content of the file that `<name>_FILE` names, without surrounding blanks.
@@ -164,7 +167,9 @@ fn help(program: &str, about: &str, variables: &[&Variable]) -> String {
     let mut text = format!("{program}: {about}\n\n{SETTINGS_NOTE}:\n");
     for variable in variables {
         let default = default_text(variable.default);
-        text.push_str(&format!("\n  {} ({default})\n      {}\n", variable.name, variable.help));
+        let options = Options::new(80).initial_indent("      ").subsequent_indent("      ");
+        let help = fill(variable.help, options.break_words(false).word_splitter(WordSplitter::NoHyphenation));
+        text.push_str(&format!("\n  {} ({default})\n{help}\n", variable.name));
     }
     text
 }

@@ -134,13 +134,16 @@ impl Setting {
     }
 }
 
-/// What a `--help` says of a setting, in its two lines: name, default and meaning.
-fn described(line: &str, next: &str) -> Option<(String, String, String)> {
+/// What a paragraph of `--help` says of a setting: name, default and meaning.
+fn described(paragraph: &str) -> Option<(String, String, String)> {
+    let (line, meaning) = paragraph.split_once('\n')?;
+    assert!(meaning.lines().all(|line| line.len() <= 80), "{paragraph}");
     let (name, rest) = line.strip_prefix("  ")?.split_once(" (")?;
     let default = rest.strip_suffix(')')?;
     let is_variable = name.contains('_') && name.chars().all(|c| c.is_ascii_uppercase() || c == '_');
     let default = default.strip_prefix("default ").map_or(default.to_owned(), |value| format!("`{value}`"));
-    is_variable.then(|| (name.to_owned(), default, next.trim().to_owned()))
+    let meaning = meaning.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+    is_variable.then(|| (name.to_owned(), default, meaning))
 }
 
 #[tokio::test]
@@ -149,8 +152,7 @@ async fn the_documented_table_has_the_rows_of_every_help_and_no_others() {
     for program in SERVICES {
         let help = CommandOutput::of(program, &["--help"], &[]).await.output;
         let short = program.strip_prefix("connect-").expect("a program's name");
-        for (line, next) in help.lines().zip(help.lines().skip(1)) {
-            let Some((name, default, meaning)) = described(line, next) else { continue };
+        for (name, default, meaning) in help.split("\n\n").filter_map(described) {
             match settings.iter_mut().find(|setting| setting.name == name) {
                 Some(known) => {
                     assert_eq!((&known.default, &known.meaning), (&default, &meaning), "{program}: {name}");

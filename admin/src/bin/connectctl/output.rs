@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use std::io::{ErrorKind, Write as _, stdout};
 use terminal_size::{Width, terminal_size_of};
+use textwrap::{Options, WordSplitter, fill};
 use uuid::Uuid;
 
 /// Default limits of a list: rows of a table, and items of JSON.
@@ -260,28 +261,12 @@ fn paragraphs<T: Show>(items: &[T], width: Option<usize>) -> String {
     let longest = T::COLUMNS.iter().map(|column| column.len()).max().unwrap_or_default();
     let line = |(cell, column): (Option<String>, &&str)| {
         let text = text::escaped(&cell.unwrap_or_else(|| "-".to_owned()));
-        format!("{column:longest$}  {}", width.map_or(text.clone(), |width| wrapped(&text, longest + 2, width)))
+        let (name, blanks) = (format!("{column:longest$}  "), " ".repeat(longest + 2));
+        let options = Options::new(width.unwrap_or(usize::MAX)).initial_indent(&name).subsequent_indent(&blanks);
+        fill(&text, options.break_words(false).word_splitter(WordSplitter::NoHyphenation))
     };
     let paragraph = |item: &T| item.cells().into_iter().zip(T::COLUMNS).map(line).collect::<Vec<_>>().join("\n");
     items.iter().map(paragraph).collect::<Vec<_>>().join("\n\n")
-}
-
-/// A text that begins at column `indent`, as do its further lines. Longer words are not broken.
-fn wrapped(text: &str, indent: usize, width: usize) -> String {
-    let (mut wrapped, mut column) = (String::new(), indent);
-    for word in text.split(' ') {
-        let length = word.chars().count();
-        if column > indent && column + 1 + length > width {
-            wrapped.push_str(&format!("\n{:indent$}", ""));
-            column = indent;
-        } else if column > indent {
-            wrapped.push(' ');
-            column += 1;
-        }
-        wrapped.push_str(word);
-        column += length;
-    }
-    wrapped
 }
 
 fn table<T: Show>(items: &[T]) -> String {
