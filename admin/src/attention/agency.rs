@@ -159,13 +159,14 @@ impl AgencyOverview {
         }
         let at_least = if recorded < refused { "at least " } else { "" };
         // Then the numbers of the agency are those of the key.
-        let is_only_key = self.keys.len() == 1 && refusals.iter().all(|one| one.key_prefix == self.keys[0].prefix);
+        let is_lasting = |one: &RefusalCause, key: &str| one.key_prefix == key && !one.is_over;
+        let is_only_key = self.keys.len() == 1 && refusals.iter().all(|one| is_lasting(one, &self.keys[0].prefix));
         let of = format!(" of {} in the last {RECENT} minutes", refused + accepted);
         let (at_least, of) = if is_only_key { ("", of.as_str()) } else { (at_least, "") };
         let mut keys = BTreeSet::new();
         let most_frequent = refusals.iter().filter(|one| !one.is_over && keys.insert(&one.key_prefix));
         for (index, RefusalCause { key_prefix, reason, status, detail, requests, .. }) in most_frequent.enumerate() {
-            let of_key: i64 = refusals.iter().filter(|one| one.key_prefix == *key_prefix).map(|one| one.requests).sum();
+            let of_key: i64 = refusals.iter().filter(|one| is_lasting(one, key_prefix)).map(|one| one.requests).sum();
             let of_key = if is_only_key { refused } else { of_key };
             let mostly = if of_key == *requests { "" } else { "mostly " };
             let latest = if *requests == 1 { "" } else { "the latest: " };
@@ -369,7 +370,10 @@ mod tests {
         let told = found(|overview| overview.hour[57].refused = 1, &[], &[]);
         assert_eq!(told[0].0, "1 of 51 requests was refused in the last 10 minutes.");
         assert_eq!(found(|overview| overview.hour[56].refused = 9, &[], &[]), []);
-        assert_eq!(found(|_| {}, &[], &[RefusalCause { is_over: true, ..cause("ck_1", "stale", 9) }]), []);
+        let over = RefusalCause { is_over: true, ..cause("ck_1", "stale", 9) };
+        assert_eq!(found(|_| {}, &[], std::slice::from_ref(&over)), []);
+        let told = found(|_| {}, &[], &[over, cause("ck_1", "mismatch", 2)]);
+        assert!(told[0].0.contains("refused: 2, for the reason mismatch. With all keys"), "{told:?}");
         let many: Vec<_> = (0..=KEYS_MAX).map(|number| cause(&format!("ck_{number}"), "stale", 1)).collect();
         let mut lines = healthy().lines(&[], &many, NOW.parse().unwrap());
         assert_eq!(lines.len(), KEYS_MAX + 1);

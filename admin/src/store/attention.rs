@@ -30,7 +30,7 @@ pub(crate) struct RefusalCause {
     /// That of the latest one with a detail.
     pub(crate) detail: Option<String>,
     pub(crate) requests: i64,
-    /// No request of the key was refused in the last three minutes.
+    /// None was refused in the last three minutes.
     pub(crate) is_over: bool,
 }
 
@@ -86,7 +86,7 @@ common::statements! {
     const REFUSALS = "-- refused_requests.since
     SELECT r.key_prefix, r.reason, max(r.status) AS status, count(*) AS requests,
            (array_agg(r.detail ORDER BY r.request_id DESC) FILTER (WHERE r.detail IS NOT NULL))[1] AS detail,
-           max(max(r.at)) OVER (PARTITION BY r.key_prefix) <= now() - interval '3 minutes' AS is_over
+           max(r.at) <= now() - interval '3 minutes' AS is_over
     FROM (SELECT request_id, key_prefix, at, status, reason, detail FROM refused_requests r
           WHERE r.tenant_id = $1 AND r.request_id >= $2 AND r.status < 500 AND NOT r.dry_run
           ORDER BY r.request_id DESC LIMIT 2000) AS r
