@@ -78,6 +78,9 @@ async fn each_role_opens_every_linked_page_without_a_complaint_and_without_a_vio
     })
     .await;
     check_keyboard(&person).await;
+    assert_eq!(person.open("/runbook#connectqueuelag").await, 200);
+    let is_unfolded = "document.querySelector(':target').closest('details').open && document.body.scrollHeight < 7000";
+    assert_eq!(person.page.evaluate(is_unfolded).await, true, "only the section that a link names is unfolded");
 
     let mut counts = Vec::new();
     for options in &ROLES[..2] {

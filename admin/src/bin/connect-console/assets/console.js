@@ -3,7 +3,7 @@
 'use strict';
 
 const UNITS = [['year', 31536000], ['month', 2592000], ['day', 86400], ['hour', 3600], ['minute', 60], ['second', 1]];
-const words = new Intl.RelativeTimeFormat('en', { numeric: 'always' });
+const words = new Intl.RelativeTimeFormat('en', { numeric: 'always', style: 'short' });
 const form = (options) => new Intl.DateTimeFormat('en-GB', options);
 const FORMS = {
   time: form({ hour: '2-digit', minute: '2-digit', hourCycle: 'h23' }),
@@ -22,7 +22,7 @@ const tell = () => {
     }
     const seconds = (date - Date.now()) / 1000;
     const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? ['second', 1];
-    const distance = Math.abs(seconds) < 10 ? (seconds >= 1 ? 'in a moment' : 'just now') : words.format(Math.trunc(seconds / size), unit);
+    const distance = Math.abs(seconds) < 10 ? (seconds >= 1 ? 'in a moment' : 'just now') : words.format(Math.round(seconds / size), unit);
     const isToday = date.toDateString() === new Date().toDateString();
     time.title = told(date, 'exact');
     time.textContent = `${told(date, isToday ? 'time' : 'date')} \u00b7 ${distance}`;
@@ -61,8 +61,8 @@ const addValues = (chart) => {
   chart.addEventListener('focus', () => show(at));
   chart.addEventListener('blur', hide);
   chart.addEventListener('keydown', (event) => {
-    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (step) { event.preventDefault(); show(at + step); }
+    const next = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: bars.length - 1 }[event.key];
+    if (next !== undefined) { event.preventDefault(); show(next); }
   });
 };
 
@@ -96,6 +96,10 @@ const enhance = (root) => {
 };
 enhance(document);
 setInterval(tell, 15000);
+// A link to a folded section opens it.
+const openSection = () => document.getElementById(location.hash.slice(1))?.closest('details')?.setAttribute('open', '');
+addEventListener('hashchange', openSection);
+openSection();
 // A page that the browser shows again after "back" can be sent again.
 addEventListener('pageshow', (event) => { if (event.persisted) location.reload(); });
 

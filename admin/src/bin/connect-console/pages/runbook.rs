@@ -19,8 +19,8 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
         details open {
             summary { "Sections" }
             ul.sections {
-                @for (level, heading) in headings(text) {
-                    li.sub[level > HeadingLevel::H2] { a href={ "#" (anchor(&heading)) } { (heading) } }
+                @for (_, heading) in headings(text).iter().filter(|(level, _)| *level == HeadingLevel::H2) {
+                    li { a href={ "#" (anchor(heading)) } { (heading) } }
                 }
             }
         }
@@ -52,22 +52,31 @@ fn headings(text: &str) -> Vec<(HeadingLevel, String)> {
     found
 }
 
-/// A Markdown text as HTML. Links to other files are left out, and their text stays.
+/// A Markdown text as HTML, in which the sections of alerts are folded. Links to other files are left out, and their text stays.
 fn rendered(text: &str) -> Markup {
-    let (mut ids, mut is_kept) = (headings(text).into_iter().map(|(_, heading)| anchor(&heading)), false);
-    let events = Parser::new_ext(text, Options::ENABLE_TABLES).filter_map(|event| {
+    let mut ids = headings(text).into_iter().map(|(_, heading)| anchor(&heading));
+    let (mut events, mut is_kept, mut is_in_section) = (Vec::new(), false, false);
+    let tag = |html| Event::Html(CowStr::from(html));
+    for event in Parser::new_ext(text, Options::ENABLE_TABLES) {
         if let Event::Start(Tag::Heading { level, classes, attrs, .. }) = event {
+            events.extend(is_in_section.then(|| tag("</details>")));
+            is_in_section = level > HeadingLevel::H2;
+            events.extend(is_in_section.then(|| tag("<details><summary>")));
             let id = ids.next().map(CowStr::from);
-            return Some(Event::Start(Tag::Heading { level, id, classes, attrs }));
+            events.push(Event::Start(Tag::Heading { level, id, classes, attrs }));
+            continue;
         }
         if let Event::Start(Tag::Link { dest_url, .. }) = &event {
             is_kept = dest_url.starts_with('#');
         }
         let is_link = matches!(event, Event::Start(Tag::Link { .. }) | Event::End(TagEnd::Link));
-        (!is_link || is_kept).then_some(event)
-    });
+        let ends_summary = is_in_section && matches!(event, Event::End(TagEnd::Heading(_)));
+        events.extend((!is_link || is_kept).then_some(event));
+        events.extend(ends_summary.then(|| tag("</summary>")));
+    }
+    events.extend(is_in_section.then(|| tag("</details>")));
     let mut html = String::new();
-    push_html(&mut html, events);
+    push_html(&mut html, events.into_iter());
     PreEscaped(html)
 }
 
@@ -90,7 +99,8 @@ mod tests {
         let shown = rendered(text).into_string();
         for part in [
             "<h2 id=\"queues\">Queues</h2>",
-            "<h3 id=\"connectqueuelag\">",
+            "<details><summary>\n<h3 id=\"connectqueuelag\">ConnectQueueLag</h3>\n</summary>",
+            "</code></pre>\n</details>",
             "<a href=\"#connectqueuelag\">it</a> and a file.",
             "# no heading &lt;b&gt;",
         ] {
