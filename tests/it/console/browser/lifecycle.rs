@@ -180,7 +180,7 @@ async fn a_key_and_a_webhook_live_from_their_creation_to_their_end() {
 
 /// Checks that each row of a list has one line, and that a window of 800 pixels leaves out columns.
 async fn check_lines(person: &Person) {
-    let lists = ["deliveries", "keys", "webhooks", "audit", "pipeline"];
+    let lists = ["deliveries", "keys", "webhooks", "audit", "pipeline", "refusals"];
     for (width, path) in [800, 1280].into_iter().flat_map(|width| lists.map(|path| (width, path))) {
         person.page.set_size(width, 900).await;
         person.open(&format!("/agencies/acme/{path}")).await;
@@ -233,6 +233,10 @@ async fn the_main_paths_work_without_scripts() {
     person.page.disable_scripts().await;
     person.sign_in(&console, ROLES[1]).await;
     assert_eq!(person.page.evaluate("document.querySelectorAll('.copy').length").await, 0, "scripts are off");
+    let refused = "INSERT INTO refused_requests (tenant_id, request_id, key_prefix, at, method, route, status, reason, body_bytes, detail)
+        SELECT tenant_id, gen_random_uuid(), 'ck_1', now(), 'POST', '/api/v1/crm/connect/clients', 401,
+               'secret_or_text_differs', 0, repeat('a long text ', 20) FROM tenants, generate_series(1, 2)";
+    console.world.database.execute(refused).await;
     check_lines(&person).await;
     check_phone(&person).await;
 

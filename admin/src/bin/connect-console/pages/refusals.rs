@@ -34,7 +34,7 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
     let path = |before: &str| with_query(&base, &[("key", prefix.unwrap_or_default()), ("before", before)]);
     let next = listed.items.first().filter(|_| listed.is_cut).map(|refused| refused.request_id.to_string());
     let content = html! {
-        p { "Callers are never told why their credentials were refused. Here you see it, for requests that named a key of the agency." }
+        p { "Here you see why requests that named a key of the agency were refused. Callers are told what is wrong with a body, and never what is wrong with their credentials." }
         @if let Some(key) = &key {
             p { "Only requests with the key " a href=(view.tenant_path(&format!("/keys/{}", key.prefix))) { bdi { (key.name) } } ". " a href=(base) { "Of all keys" } }
         }
@@ -59,37 +59,35 @@ fn table(view: &View<'_>, listed: &[RefusedRequest], keys: &[Key]) -> Markup {
         (&one.key_prefix, &one.reason, &one.detail) == (&next.key_prefix, &next.reason, &next.detail)
             && (&one.method, &one.route, one.status) == (&next.method, &next.route, next.status)
     };
-    data_table(
-        &["Reason", "Detail", "Request", "Status", "Key", "When"],
-        &html! {
-            @for alike in listed.chunk_by(are_alike).rev() {
-                @let refused = &alike[alike.len() - 1];
-                tr {
-                    th scope="row" { a href=(path(refused)) { (refused.reason) } }
-                    td.breaks { (shortened(refused.detail.as_deref().unwrap_or("-"))) }
-                    // Below the address that all routes have.
-                    td.tight { code { (refused.method) " " (refused.route.strip_prefix("/api/v1/crm/connect").unwrap_or(&refused.route)) } }
-                    td { (refused.status) }
-                    td {
-                        @if let Some(key) = keys.iter().find(|key| key.prefix == refused.key_prefix) {
-                            bdi { (key.name) } " (" code.tight { (refused.key_prefix) } ")"
-                        } @else {
-                            code.tight { (refused.key_prefix) }
-                        }
+    let rows = html! {
+        @for alike in listed.chunk_by(are_alike).rev() {
+            @let refused = &alike[alike.len() - 1];
+            tr {
+                th scope="row" { a href=(path(refused)) { (refused.reason) } }
+                td.wide title=[&refused.detail] { (shortened(refused.detail.as_deref().unwrap_or("-"))) }
+                // Below the address that all routes have.
+                td.tight { code { (refused.method) " " (refused.route.strip_prefix("/api/v1/crm/connect").unwrap_or(&refused.route)) } }
+                td { (refused.status) }
+                td.long title=(refused.key_prefix) {
+                    @if let Some(key) = keys.iter().find(|key| key.prefix == refused.key_prefix) {
+                        bdi { (key.name) }
+                    } @else {
+                        code.tight { (refused.key_prefix) }
                     }
-                    td.tight {
-                        (time(refused.at))
-                        @if alike.len() > 1 {
-                            details {
-                                summary { (alike.len()) " times" }
-                                @for one in alike.iter().rev() { a href=(path(one)) { (time(one.at)) } br; }
-                            }
+                }
+                td.tight {
+                    (time(refused.at))
+                    @if alike.len() > 1 {
+                        details {
+                            summary { (alike.len()) " times" }
+                            @for one in alike.iter().rev() { a href=(path(one)) { (time(one.at)) } br; }
                         }
                     }
                 }
             }
-        },
-    )
+        }
+    };
+    html! { div.lines { (data_table(&["Reason", "Detail", "~Request", "Status", "~Key", "When"], &rows)) } }
 }
 
 fn shortened(detail: &str) -> String {
