@@ -32,7 +32,7 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
         p { "Each change that was made with the settings area or with connectctl." }
         (filter_form(&filter, path))
         @for fault in filter.faults() { p.fault { (fault) } }
-        @if listed.items.is_empty() { p { "There is no such record." } } @else { (table(&listed.items)) (export_form(&view, &filter, path)) }
+        @if listed.items.is_empty() { p { "There is no such record." } } @else { (table(&listed.items, view.tenant_if_any().is_none())) (export_form(&view, &filter, path)) }
         @if next.is_some() { p { a.button.plain href=(filter.path(path, next)) { "Older" } } }
         @if filter.selected.before.is_some() { p { a href=(filter.path(path, None)) { "To the newest" } } }
     };
@@ -64,15 +64,17 @@ fn export_form(view: &View<'_>, filter: &Filter<AuditFilter>, path: &str) -> Mar
     }
 }
 
-fn table(records: &[AuditRecord]) -> Markup {
+fn table(records: &[AuditRecord], of_all: bool) -> Markup {
+    let mut headings = vec!["Action", "Target", "Agency", "Who", "~With", "When"];
+    headings.retain(|heading| of_all || *heading != "Agency");
     html! {
-        div.lines { (data_table(&["Action", "Target", "Agency", "Who", "~With", "When"], &html! {
+        div.lines { (data_table(&headings, &html! {
             @for record in records.iter().rev() {
                 tr {
                     th scope="row" { (record.action) }
                     td.wide title=(record.target) { bdi { (record.target) } }
-                    td { (record.tenant.as_deref().unwrap_or("-")) }
-                    td.long title={ (record.who) ", with " (record.interface) } { bdi { (record.who) } }
+                    @if of_all { td { (record.tenant.as_deref().unwrap_or("-")) } }
+                    td title={ "with " (record.interface) } { bdi { (record.who) } }
                     td { (record.interface) }
                     td { (time(record.at)) }
                 }

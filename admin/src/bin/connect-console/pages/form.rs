@@ -107,7 +107,9 @@ fn described_by(name: &str, hint: &str, fault: Option<&str>) -> Option<String> {
 /// The hint and the fault of a field. In a fault, its label takes the place of the name that programs have for it.
 fn descriptions(Field { name, label, hint }: Field<'_>, fault: Option<&str>) -> Markup {
     let name_of_input = name.rsplit('-').next().unwrap_or(name);
-    let rest = fault.and_then(|fault| fault.strip_prefix(name_of_input)).filter(|rest| rest.starts_with(' '));
+    let rest = fault
+        .and_then(|fault| fault.strip_prefix(name_of_input).or(fault.strip_prefix("name")))
+        .filter(|rest| rest.starts_with(' '));
     html! {
         @if !hint.is_empty() { p.hint id={ (name) "-hint" } { (hint) } }
         @if let Some(rest) = rest { p.fault id={ (name) "-fault" } { (label) (rest) } }

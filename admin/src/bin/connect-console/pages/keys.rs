@@ -85,14 +85,13 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
 
 fn table(view: &View<'_>, caption: &str, keys: &[Key]) -> Markup {
     html! {
-        div.lines { (captioned_table(caption, &["Name", "Key", "~Scopes", "~Origin", "Accepted, last day", "Refused, last day",
+        div.lines { (captioned_table(caption, &["Name", "Key", "~Scopes", "Accepted, last day", "Refused, last day",
             "Last use", "Expires"], &html! {
             @for key in keys.iter().rev() {
                 tr {
                     th scope="row" { a href=(view.tenant_path(&format!("/keys/{}", key.prefix))) { bdi { (key.name) } } }
                     td { code { (key.prefix) } }
                     td.long title=(key.scopes.join(", ")) { (key.scopes.join(", ")) }
-                    td.long { (key.origin.as_deref().unwrap_or("-")) }
                     td { (number(key.requests_last_day.accepted)) }
                     td { (refused(view, key)) }
                     td { (time_or(key.last_used_at.as_deref(), "not used")) }

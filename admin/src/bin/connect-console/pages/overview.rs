@@ -29,7 +29,7 @@ pub(crate) async fn start(view: View<'_>) -> Result<Response, Failure> {
         |tenant: &&tenants::Tenant| tenant.slug.contains(&search) || searchable(&tenant.name).contains(&search);
     let found: Vec<_> = all.iter().filter(matches).take(SHOWN_MAX).collect();
     let content = html! {
-        div data-refresh="30" { (everything(&view).await?) }
+        div data-refresh="20" { (everything(&view).await?) }
         h2 #agencies { "Agencies" }
         form.filter method="get" action="/#agencies" {
             div { label for="search" { "Name or slug" } input id="search" name="search" type="search" value=(search); }
@@ -78,7 +78,7 @@ pub(crate) async fn agency(view: View<'_>) -> Result<Response, Failure> {
     let newest_use = shown.keys.iter().filter_map(|key| key.last_used_at.as_deref()).max();
     let usage = &shown.usage;
     let content = html! {
-        div data-refresh="30" { (needs_attention(&view, &found)) }
+        div data-refresh="20" { (needs_attention(&view, &found)) }
         ul.cards {
             li { strong { (shown.keys.len()) } a href=(view.tenant_path("/keys")) { "active API keys" } p.soft { "Last use: " (time_or(newest_use, "none recorded yet")) } }
             li { strong { (shown.subscriptions.len()) } a href=(view.tenant_path("/webhooks")) { "webhook subscriptions" } p.soft { (shown.paused()) " paused" } }

@@ -178,7 +178,11 @@ pub(crate) async fn rotate(mut change: Change<'_>) -> Result<Response, Failure> 
         }
         rotated => rotated?,
     };
-    let content = html! { (secret(&rotated.secret)) p { a href=(page) { "To the subscription" } } };
+    let content = html! {
+        (secret(&rotated.secret))
+        @if rotation.overlap.is_some() { p { "Webhooks are signed with the old secret as well, until its time is over." } }
+        p { a href=(page) { "To the subscription" } }
+    };
     Ok(layout::page(&change.view(), HEADING, &content))
 }
 
