@@ -77,3 +77,16 @@ pub fn advice(reason: &str) -> &'static str {
         _ => "The response told what is wrong, in code and message. The same request will be refused again.",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_has_an_advice_of_its_own() {
+        let others = advice("invalid_request");
+        for reason in ["missing_header", "malformed_header", "stale", "mismatch", "tenant", "scope", "replayed"] {
+            assert_ne!(advice(reason), others, "{reason}");
+        }
+    }
+}

@@ -167,3 +167,24 @@ async fn send_parts(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uuid::Uuid;
+
+    #[test]
+    fn a_filter_survives_its_url() {
+        let fields = Fields::parse(b"action=key.&who=Ana+%26+Bo&from=2026-05-01T10:00&to=soon").unwrap();
+        let filter = parse_filter(&fields, None);
+        assert_eq!(filter.faults(), ["time \"soon\" is not known"]);
+        assert_eq!(
+            (filter.selected.action.as_deref(), filter.selected.who.as_deref()),
+            (Some("key."), Some("Ana & Bo"))
+        );
+        let path = filter.path("/audit", Some(Uuid::nil()));
+        let again = parse_filter(&Fields::parse(path.split_once('?').unwrap().1.as_bytes()).unwrap(), None);
+        assert_eq!((again.selected.from, again.selected.before), (filter.selected.from, Some(Uuid::nil())));
+        assert!(again.fields().eq(filter.fields()));
+    }
+}
