@@ -132,9 +132,10 @@ impl AgencyOverview {
                     found.push(Attention::of_agency(cause, format!("/webhooks/{id}"), text, next, true));
                 }
                 Some(("event", error)) => {
-                    let key = last_error.as_deref().and_then(|sent_by| sent_by.split(',').next()).unwrap_or_default();
+                    let key = last_error.as_deref().and_then(|sent_by| sent_by.split(',').next());
+                    let page = key.map_or_else(|| "/keys".to_owned(), |key| format!("/keys/{key}"));
                     let (text, next) = (failed_events(failure, &self.hour), after_event_error(error));
-                    found.push(Attention::of_agency(cause, format!("/keys/{key}"), text, &next, *failed >= FAILURES));
+                    found.push(Attention::of_agency(cause, page, text, &next, *failed >= FAILURES));
                 }
                 _ => {}
             }

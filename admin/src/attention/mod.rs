@@ -124,7 +124,7 @@ fn recent(hour: &[ActivityMinute], count: fn(&ActivityMinute) -> i64) -> i64 {
     hour[hour.len().saturating_sub(RECENT)..].iter().map(count).sum()
 }
 
-/// Whether it has not happened in the last three minutes: a count that lasts would have grown.
+/// Whether the last three minutes, the current one among them, have none.
 fn is_over(hour: &[ActivityMinute], count: fn(&ActivityMinute) -> i64) -> bool {
     hour.iter().rev().take(3).all(|minute| count(minute) == 0)
 }
@@ -132,8 +132,9 @@ fn is_over(hour: &[ActivityMinute], count: fn(&ActivityMinute) -> i64) -> bool {
 /// Of a cause `event:ERROR`.
 fn failed_events(FailureCause { cause, failed, last_error, .. }: &FailureCause, hour: &[ActivityMinute]) -> String {
     let all = counted(recent(hour, |minute| minute.applied + minute.failed), "event", "events");
-    let (error, sent_by) = (cause.trim_start_matches("event:"), last_error.as_deref().unwrap_or_default());
-    format!("{failed} of {all} failed in the last {RECENT} minutes with {error}. The latest: key {sent_by}.")
+    let error = cause.trim_start_matches("event:");
+    let latest = last_error.as_ref().map_or_else(String::new, |sent_by| format!(" The latest: key {sent_by}."));
+    format!("{failed} of {all} failed in the last {RECENT} minutes with {error}.{latest}")
 }
 
 /// The responses with a status from 500 on, by their code.

@@ -24,4 +24,5 @@ pub(crate) async fn run(args: FindArgs, context: &Context) -> anyhow::Result<()>
 }
 
 show!(FoundStep, step: "At" step.at, "Stage" step.stage, "Detail" step.detail, "Tenant" step.tenant, "Event" step.event_id,
-    "Request" step.request_id, "Client" step.client_id, "Lead" step.lead_id, "Delivery" step.delivery_id);
+    "Request" step.request_id, "Client" step.client_id, "Lead" step.lead_id, "Subscription" step.subscription_id,
+    "Delivery" step.delivery_id);

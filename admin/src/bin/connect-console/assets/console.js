@@ -22,7 +22,7 @@ const tell = () => {
     }
     const seconds = (date - Date.now()) / 1000;
     const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? ['second', 1];
-    const distance = Math.abs(seconds) < 10 ? (seconds >= 1 ? 'in a moment' : 'just now') : words.format(Math.round(seconds / size), unit);
+    const distance = Math.abs(seconds) < 10 ? (seconds >= 1 ? 'in a moment' : 'just now') : words.format((seconds > 0 ? Math.ceil : Math.trunc)(seconds / size), unit);
     const isToday = date.toDateString() === new Date().toDateString();
     time.title = told(date, 'exact');
     time.textContent = `${told(date, isToday ? 'time' : 'date')} \u00b7 ${distance}`;

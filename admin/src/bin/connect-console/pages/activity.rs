@@ -14,12 +14,7 @@ type Series = (&'static str, fn(&ActivityMinute) -> i64);
 
 /// A chart: its id, its title, what was wanted, and what was not.
 const CHARTS: [(&str, &str, Series, Series); 3] = [
-    (
-        "requests",
-        "Requests (5xx excepted)",
-        ("accepted", |minute| minute.accepted),
-        ("refused", |minute| minute.refused),
-    ),
+    ("requests", "Requests without 5xx", ("accepted", |minute| minute.accepted), ("refused", |minute| minute.refused)),
     ("events", "Events", ("applied", |minute| minute.applied), ("failed", |minute| minute.failed)),
     ("attempts", "Attempts at webhooks", DELIVERED, UNDELIVERED),
 ];
