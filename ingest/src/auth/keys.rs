@@ -41,7 +41,7 @@ pub(crate) struct Keys {
     confirmed: watch::Sender<Option<Instant>>,
     /// Notified when a refusal needs a confirmation.
     pub(super) wanted: Notify,
-    /// When the database was last asked before a request with this prefix was refused.
+    /// When the database last answered before a request with this prefix was refused.
     refused: Mutex<BoundedMap<KeyPrefix, Instant>>,
 }
 
@@ -81,14 +81,18 @@ impl Keys {
 
     /// To be called before a request with `prefix` is refused: a key or secret may be so new that its notification is on the way. Has
     /// the database asked, once in [`MAX_STALENESS`] for a prefix, whether a key has it or not: the time of a refusal does not
-    /// tell (D1). Returns whether the check should be repeated. 503 as [`find`](Self::find).
-    pub(crate) async fn ask_before_refusal(&self, prefix: &KeyPrefix, deadline: Instant) -> Result<bool, Refusal> {
-        let (now, refused) = (Instant::now(), || self.refused.lock().unwrap_or_else(PoisonError::into_inner));
-        if refused().get(prefix).is_some_and(|asked| now.duration_since(*asked) < MAX_STALENESS) {
-            return Ok(false);
+    /// tell (D1). Returns whether the check that began at `checked_at` should be repeated, because an answer came after it. 503 as
+    /// [`find`](Self::find).
+    pub(crate) async fn ask_before_refusal(
+        &self, prefix: &KeyPrefix, checked_at: Instant, deadline: Instant,
+    ) -> Result<bool, Refusal> {
+        let refused = || self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let answered = refused().get(prefix).copied().filter(|answered| answered.elapsed() < MAX_STALENESS);
+        if let Some(answered) = answered {
+            return Ok(answered > checked_at);
         }
-        self.until_asked_since(now, deadline).await?;
-        refused().insert(prefix.clone(), now);
+        self.until_asked_since(Instant::now(), deadline).await?;
+        refused().insert(prefix.clone(), Instant::now());
         Ok(true)
     }
 
@@ -189,13 +193,15 @@ mod tests {
     async fn a_refusal_asks_once_and_again_after_a_while() {
         let (keys, prefix) = (keys(), prefix());
         let deadline = Instant::now() + Duration::from_secs(30);
-        let mut refusal = Box::pin(keys.ask_before_refusal(&prefix, deadline));
+        let checked_at = Instant::now();
+        let mut refusal = Box::pin(keys.ask_before_refusal(&prefix, checked_at, deadline));
         assert!(refusal.as_mut().now_or_never().is_none());
         assert!(keys.wanted.notified().now_or_never().is_some(), "the database is asked");
         keys.update(Vec::new(), false, Instant::now());
         assert!(refusal.await.unwrap());
-        assert!(!keys.ask_before_refusal(&prefix, deadline).await.unwrap());
+        assert!(keys.ask_before_refusal(&prefix, checked_at, deadline).await.unwrap(), "checked before the answer");
+        assert!(!keys.ask_before_refusal(&prefix, Instant::now(), deadline).await.unwrap());
         keys.refused.lock().unwrap().insert(prefix.clone(), Instant::now() - MAX_STALENESS);
-        assert!(keys.ask_before_refusal(&prefix, deadline).now_or_never().is_none());
+        assert!(keys.ask_before_refusal(&prefix, Instant::now(), deadline).now_or_never().is_none());
     }
 }

@@ -88,8 +88,9 @@ impl Auth {
             Ok::<_, Refusal>(checked.map_err(|failure| (failure, exists)))
         };
         let checked = async {
+            let checked_at = Instant::now();
             let checked = check().await?;
-            let is_asked = checked.is_err() && self.keys.ask_before_refusal(&prefix, deadline).await?;
+            let is_asked = checked.is_err() && self.keys.ask_before_refusal(&prefix, checked_at, deadline).await?;
             if is_asked { check().await } else { Ok(checked) }
         };
         let checked = checked.await.map_err(|unavailable| {
