@@ -144,7 +144,7 @@ async fn redelivered_writes_get_their_responses_and_are_applied_once() {
     let waiting = fixture.queue_behind_lock(requests).await;
     let again: Vec<_> = waiting.messages.iter().cloned().map(QueuedMessage::verbatim).collect();
     fixture.world.queues.publish_all("records", &again).await;
-    fixture.world.until_depth("records", 0).await;
+    fixture.until_taken().await;
     assert_eq!(statuses(&waiting.release().await), [201, 200]);
     fixture.world.queues.publish_all("records", &again).await;
     let worker = fixture.world.workers.last().expect("a worker");

@@ -2,7 +2,8 @@
 
 use crate::records::{client_route, new_client, patch_request, post_request, record, spawn};
 use serde_json::{Value, json};
-use tests::{HttpRequest, HttpResponse, QueuedMessage, World, text};
+use tests::event::batch;
+use tests::{HttpRequest, HttpResponse, QueuedMessage, World, event, text};
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 
@@ -51,8 +52,19 @@ impl Fixture {
         self.world.database.until_lock_wait().await;
         let changed: Vec<_> = messages.iter().cloned().enumerate().map(|(at, one)| change(at, one)).collect();
         self.world.queues.publish_all("records", &changed).await;
-        self.world.until_depth("records", 0).await;
+        self.until_taken().await;
         QueuedWrites { responses, messages, first, lock }
+    }
+
+    /// The worker has every message of the queue when it has applied what its connection brings after them.
+    pub(super) async fn until_taken(&self) {
+        self.world.until_depth("records", 0).await;
+        let later = self
+            .world
+            .key
+            .events(batch(&[event("contact.identified").email("x@example.com")]))
+            .with("connect-dry-run", "true");
+        self.world.http().send(&later).await.assert_status(200);
     }
 
     /// Sends `requests` so that they form one unit of work.
