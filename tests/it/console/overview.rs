@@ -112,8 +112,8 @@ async fn the_oldest_event_and_webhook_are_told_however_many_wait() {
     let slow = "ALTER FUNCTION pending_subscriptions(smallint, uuid, bigint) RENAME TO fast_subscriptions;
         CREATE FUNCTION pending_subscriptions(smallint, uuid, bigint) RETURNS TABLE (slot smallint,
             subscription_id uuid, tenant_id uuid, next_attempt_at timestamptz, is_paused boolean) LANGUAGE sql
-            AS 'SELECT * FROM fast_subscriptions($1, $2, $3) WHERE pg_sleep(CASE WHEN random() < 0.1 THEN 0.0001 ELSE 0 END) IS NOT NULL';
-        SET statement_timeout = '500ms'";
+            AS 'SELECT * FROM fast_subscriptions($1, $2, $3) WHERE pg_sleep(CASE WHEN random() < 0.1 THEN 0.003 ELSE 0 END) IS NOT NULL';
+        SET statement_timeout = '2500ms'";
     client.batch_execute(slow).await.expect("a slow function");
     let servers = ServerStates::default();
     let told = attention::find(&client, Scope::Installation(&servers)).await.expect("what needs attention");
