@@ -255,7 +255,7 @@ impl Drop for TestDatabase {
         let (server, name) = (self.server.clone(), self.name.clone());
         // A server that the test has stopped is deleted with its databases.
         clean_up(async move {
-            if let Some(client) = try_connect(&server).await {
+            if let Ok(client) = try_connect(&server).await {
                 drop(client.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await);
             }
         });
@@ -343,14 +343,14 @@ pub(crate) async fn execute_admin(server: &str, statement: &str) {
 }
 
 async fn connect(url: &str) -> Client {
-    try_connect(url).await.unwrap_or_else(|| panic!("no Postgres at {url}"))
+    try_connect(url).await.unwrap_or_else(|error| panic!("no Postgres at {url}: {error}"))
 }
 
-async fn try_connect(url: &str) -> Option<Client> {
-    let connected = tokio::time::timeout(CONNECT_TIMEOUT, tokio_postgres::connect(url, NoTls)).await.ok()?;
-    let (client, connection) = connected.ok()?;
+async fn try_connect(url: &str) -> Result<Client, String> {
+    let connected = tokio::time::timeout(CONNECT_TIMEOUT, tokio_postgres::connect(url, NoTls)).await;
+    let (client, connection) = connected.map_err(|error| error.to_string())?.map_err(|error| format!("{error:?}"))?;
     tokio::spawn(connection);
-    Some(client)
+    Ok(client)
 }
 
 /// Runs the clean-up after a test with a time limit: a hanging server must not delay other tests.

@@ -53,8 +53,8 @@ listen_addresses = '127.0.0.1'
 port = $1
 # A socket's path may have 107 bytes, a test's directory has more: TCP only.
 unix_socket_directories = ''
-# Tests run side by side, each with its programs' pools.
-max_connections = 200
+# Tests run side by side, each with its programs' pools, on a slow machine more of them at once.
+max_connections = 400
 shared_buffers = 256MB
 # A commit is on disk before it is confirmed, unless the directory was made volatile.
 fsync = $durable
