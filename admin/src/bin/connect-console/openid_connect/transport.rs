@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use url::Url;
 
 /// Longest time that an exchange may take.
-const TIMEOUT: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of bytes of a response.
 const RESPONSE_BYTES_MAX: usize = 1 << 20;
 
