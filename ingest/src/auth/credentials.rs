@@ -22,15 +22,11 @@ pub(super) struct Credentials<'a> {
 
 impl<'a> Credentials<'a> {
     /// Parses the three headers: each exactly once, in ASCII, not empty, of the right form (D1, D2).
-    pub(super) fn parse(headers: &'a HeaderMap) -> Result<Self, FailedCheck> {
+    pub(super) fn parse(headers: &'a HeaderMap) -> Result<Self, Box<FailedCheck>> {
         let named = || only(headers, KEY).ok().and_then(KeyPrefix::parse);
         let fault = |header| {
-            move |failure| FailedCheck {
-                failure,
-                key: named(),
-                key_exists: false,
-                header: Some(header),
-                signature: None,
+            move |failure| {
+                Box::new(FailedCheck { failure, key: named(), owner: None, header: Some(header), signature: None })
             }
         };
         let malformed = |header| fault(header)(AuthFailure::MalformedHeader);

@@ -3,12 +3,14 @@
 
 use super::Verified;
 use crate::refusal::Refusal;
+use common::caller::Caller;
 use common::limited;
 use common::log_limit::LogLimit;
 use common::metrics::{AUTH_FAILURES, Handles};
 use common::model::KeyPrefix;
 use common::signature::{Signature, SignatureError};
 use metrics::Counter;
+use std::sync::Arc;
 use strum::{EnumCount, IntoStaticStr, VariantArray};
 
 /// A check that failed, in the order of D1.
@@ -47,8 +49,8 @@ pub(crate) struct FailedCheck {
     pub(crate) failure: AuthFailure,
     /// The prefix of the key that the request names.
     pub(crate) key: Option<KeyPrefix>,
-    /// Whether it is known that there is such a key, which no caller may be able to observe.
-    pub(crate) key_exists: bool,
+    /// Whose key it is, if there is such a key, which no caller may be able to observe.
+    pub(crate) owner: Option<Arc<Caller>>,
     /// The header that is missing, repeated or malformed.
     pub(crate) header: Option<&'static str>,
     /// The signature, if all headers are well formed.
@@ -58,7 +60,7 @@ pub(crate) struct FailedCheck {
 /// Why a request is not verified.
 #[derive(Debug)]
 pub(crate) enum AuthError {
-    Failed(FailedCheck),
+    Failed(Box<FailedCheck>),
     /// The keys could not be checked. With the request as that of the key that it was signed with, by what was last known.
     Unavailable(Refusal, Option<Box<Verified>>),
 }
@@ -77,14 +79,20 @@ impl AuthFailure {
         self.into()
     }
 
-    /// Counts the failure and returns the refusal for the caller. `key` is a key that exists. It is logged at most once
-    /// a second for each reason, so that callers cannot flood the log.
-    pub(crate) fn refuse(self, key: Option<&KeyPrefix>) -> Refusal {
+    /// Counts the failure and returns the refusal for the caller. `owner` is that of a key that exists. It is logged at
+    /// most once a second for each reason, so that callers cannot flood the log.
+    pub(crate) fn refuse(self, owner: Option<&Caller>) -> Refusal {
         let counter = || metrics::counter!(AUTH_FAILURES, "reason" => self.as_str());
         COUNTERS.get(self as usize, counter).increment(1);
-        let (reason, key) = (self.as_str(), key.map(KeyPrefix::as_str));
-        limited!(REFUSED[self as usize], info, reason, key, "authentication refused");
-        if self.is_forbidden() { Refusal::Forbidden } else { Refusal::Unauthorized }
+        let (refusal, code) = if self.is_forbidden() {
+            (Refusal::Forbidden, "forbidden")
+        } else {
+            (Refusal::Unauthorized, "unauthorized")
+        };
+        let reason = self.as_str();
+        let (tenant, key) = (owner.map(|owner| owner.tenant.as_str()), owner.map(|owner| owner.key.as_str()));
+        limited!(REFUSED[self as usize], info, reason, code, tenant, key, "authentication refused");
+        refusal
     }
 
     /// Whether the response is 403: steps 5 and 6 of D1. All others get 401.
@@ -109,12 +117,12 @@ impl FailedCheck {
     /// Counts the failure and returns the refusal for the caller. An unknown prefix is not logged: it may be a secret
     /// in the wrong header.
     pub(crate) fn refuse(&self) -> Refusal {
-        self.failure.refuse(self.key.as_ref().filter(|_| self.key_exists))
+        self.failure.refuse(self.owner.as_deref())
     }
 }
 
-impl From<FailedCheck> for AuthError {
-    fn from(failed: FailedCheck) -> Self {
+impl From<Box<FailedCheck>> for AuthError {
+    fn from(failed: Box<FailedCheck>) -> Self {
         Self::Failed(failed)
     }
 }

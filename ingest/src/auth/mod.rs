@@ -82,10 +82,10 @@ impl Auth {
         let (received_at, now) = (clock::now().timestamp(), clock::database_now());
         let check = async || {
             let key = self.keys.find(&prefix, deadline).await?;
-            let exists = key.is_some();
+            let owner = key.as_ref().map(|key| Arc::clone(&key.caller));
             let signed = checks::signed(scheme, head, body);
             let checked = checks::check_signature(key, &signature, signed, received_at, now);
-            Ok::<_, Refusal>(checked.map_err(|failure| (failure, exists)))
+            Ok::<_, Refusal>(checked.map_err(|failure| (failure, owner)))
         };
         let checked = async {
             let checked_at = Instant::now();
@@ -101,14 +101,15 @@ impl Auth {
                 checked.ok().map(|(key, _)| Box::new(Verified { key, signature: signature.clone(), deadline }));
             AuthError::Unavailable(unavailable, signer)
         })?;
-        let failed = |failure, key_exists| {
+        let failed = |failure, owner| {
             let (key, signature) = (Some(prefix.clone()), Some(signature.clone()));
-            FailedCheck { failure, key, key_exists, header: None, signature }
+            Box::new(FailedCheck { failure, key, owner, header: None, signature })
         };
-        let (key, secret) = checked.map_err(|(failure, exists)| failed(failure, exists))?;
+        let (key, secret) = checked.map_err(|(failure, owner)| failed(failure, owner))?;
         self.uses.note(&key, secret, now);
         drop(head.caller.set(Arc::clone(&key.caller)));
-        checks::check_use(&key.caller, tenant, scope).map_err(|failure| failed(failure, true))?;
+        checks::check_use(&key.caller, tenant, scope)
+            .map_err(|failure| failed(failure, Some(Arc::clone(&key.caller))))?;
         Ok(Verified { key, signature, deadline })
     }
 
@@ -127,6 +128,6 @@ impl Auth {
             key.check_active(clock::database_now())?;
             checks::check_use(&key.caller, tenant, scope)
         });
-        checked.map_err(|failure| failure.refuse(Some(prefix)))
+        checked.map_err(|failure| failure.refuse(Some(verified.caller())))
     }
 }

@@ -76,7 +76,7 @@ impl KeyRequestRecorder {
         let detail = detail::of_failed(&head.headers, failed, scope, clock::now().timestamp());
         let refused = row(head, body, key, (status, failed.failure.as_str()), detail);
         let signed_at = failed.signature.as_ref().map(Signature::timestamp);
-        self.add(failed.key_exists, RefusedRow { signed_at, ..refused }, body);
+        self.add(failed.owner.is_some(), RefusedRow { signed_at, ..refused }, body);
     }
 
     /// Counts a request with valid credentials, and notes it if it was refused. Not every status of 400 or above is a

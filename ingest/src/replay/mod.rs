@@ -47,7 +47,7 @@ impl Admission {
     pub(crate) fn check(self, verified: &Verified) -> Result<(), Refusal> {
         match self {
             Self::Admitted => Ok(()),
-            Self::Replayed => Err(AuthFailure::Replayed.refuse(Some(&verified.caller().key))),
+            Self::Replayed => Err(AuthFailure::Replayed.refuse(Some(verified.caller()))),
         }
     }
 }

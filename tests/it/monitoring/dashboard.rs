@@ -155,11 +155,13 @@ async fn logs_refused_credentials_at_a_limited_rate_and_never_a_secret() {
     eventually("the lines are there", MAX_WAIT, async || {
         let logs = ingest.logs();
         let lines = |reason: &str, key: &str| {
-            let said = format!("\"message\":\"authentication refused\",\"reason\":\"{reason}\"{key}");
+            let said = format!(
+                "\"message\":\"authentication refused\",\"reason\":\"{reason}\",\"code\":\"unauthorized\"{key}"
+            );
             logs.matches(&said).count() as u64
         };
         assert!(!logs.contains(&world.key.secret[..8]), "{logs}");
-        let known = format!(",\"key\":\"{}\"", world.key.prefix);
+        let known = format!(",\"tenant\":\"{}\",\"key\":\"{}\"", world.key.tenant, world.key.prefix);
         let counts = [lines("mismatch", &known), lines("unknown_key", ",\"target\"")];
         if counts.iter().all(|count| (1..=seconds).contains(count)) { Ok(()) } else { Err(format!("{counts:?}")) }
     })
