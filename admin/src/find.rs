@@ -26,8 +26,8 @@ const DELIVERIES_MAX: u32 = 1_000;
 pub struct FindQuery<'a> {
     /// Slug of the tenant; `None` for all.
     pub tenant: Option<&'a str>,
-    /// Id of an event, request, client, lead, booking, delivery or outbound event, a W3C trace id or `traceparent`, or an
-    /// enquiry number.
+    /// Id of an event, request, client, lead, booking, delivery or outbound event, a W3C trace id or `traceparent`, an
+    /// enquiry number, or the caller's own id of an enquiry.
     pub id: &'a str,
     /// Whether an email finds its client.
     pub with_emails: bool,
@@ -41,7 +41,7 @@ pub struct FoundStep {
     #[serde(serialize_with = "clock::serialize")]
     pub at: DateTime<Utc>,
     /// What kind: `received`, `applied`, `outbox`, `delivery`, `attempt`, `next attempt`, `client`, `lead`, `booking`,
-    /// `refused`.
+    /// `refused`, `failed`.
     pub stage: &'static str,
     /// What exactly, for people.
     pub detail: String,
@@ -117,6 +117,15 @@ impl Search<'_> {
             if let Some(refused) = store::refused_requests::find(self.client, &self.ids, uuid).await? {
                 self.add_refused(&refused);
             }
+            for (tenant, minute, error) in store::found::failed(self.client, &self.ids, uuid).await? {
+                let step = self.step(
+                    tenant,
+                    minute,
+                    "failed",
+                    "an event of this request failed; its response has each".to_owned(),
+                );
+                self.steps.push(FoundStep { request_id: Some(uuid), failure: Some(error), ..step });
+            }
             if let Some(lead) = store::found::lead(self.client, &self.ids, uuid).await? {
                 applied.extend(self.add_lead(&lead).await?);
             }
@@ -168,14 +177,23 @@ impl Search<'_> {
     }
 
     /// The outbound events that an event caused, found by its lead and its request; for a bundled request, whose ledger entry has
-    /// the bundle's id, by the lead alone. Events of one request about one lead cannot be told apart.
+    /// the bundle's id, those of its lead whose request has no ledger entry of its own. Events of one request about one lead cannot
+    /// be told apart.
     async fn caused_by(&self, event: &AppliedEvent) -> Result<Vec<OutboundEvent>> {
         let ids = first_id(event.applied_at - CAUSED_WITHIN)..first_id(event.applied_at + CAUSED_WITHIN);
         let mut caused = store::found::caused(self.client, event, &ids).await?;
         if caused.iter().any(|outbound| outbound.request == Some(event.request)) {
             caused.retain(|outbound| outbound.request == Some(event.request));
+            return Ok(caused);
         }
-        Ok(caused)
+        let mut unclaimed = Vec::new();
+        for outbound in caused {
+            let request = outbound.request.unwrap_or(event.request);
+            if self.applied_of_request(request).await?.iter().all(|one| one.request == event.request) {
+                unclaimed.push(outbound);
+            }
+        }
+        Ok(unclaimed)
     }
 
     fn step(&self, tenant: TenantId, at: DateTime<Utc>, stage: &'static str, detail: String) -> FoundStep {
@@ -205,8 +223,6 @@ impl Search<'_> {
     async fn add_outbound(&mut self, event: &OutboundEvent) -> Result<()> {
         let about =
             |step: FoundStep| FoundStep { event_id: Some(event.id.to_string()), request_id: event.request, ..step };
-        let created = self.step(event.tenant, event.created_at, "outbox", format!("{} to be sent", event.event_type));
-        self.steps.push(about(created));
         // A delivery's id has the time of its event's id.
         let first = first_id(time_of(event.id).unwrap_or(event.created_at));
         let ids = first..Uuid::from_u128(first.as_u128() + (1 << 80));
@@ -216,6 +232,17 @@ impl Search<'_> {
         found.reverse();
         found.retain(|delivery| delivery.event_id == event.id);
         store::deliveries::load_attempts(self.client, event.tenant, &mut found, false).await?;
+        let what = if found.is_empty() {
+            "sent to nobody so far; a subscription gets no event that its own key caused"
+        } else {
+            "to be sent"
+        };
+        self.steps.push(about(self.step(
+            event.tenant,
+            event.created_at,
+            "outbox",
+            format!("{} {what}", event.event_type),
+        )));
         for delivery in &found {
             self.add_delivery(delivery);
         }

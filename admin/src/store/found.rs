@@ -88,12 +88,21 @@ common::statements! {
     FROM unnest($1::uuid[]) AS t (tenant_id)
     CROSS JOIN LATERAL (SELECT * FROM leads l WHERE l.tenant_id = t.tenant_id AND l.lead_id = $2 LIMIT 1) l";
 
+    /// By the number, or the newest ones by the caller's own id.
     const LEAD_BY_NUMBER = "-- found.lead_by_number
     SELECT l.tenant_id, l.lead_id, l.client_id, l.enquiry_number, l.stage, l.created_at
     FROM unnest($1::uuid[]) AS t (tenant_id)
     CROSS JOIN LATERAL (
-        SELECT * FROM leads l WHERE l.enquiry_number = $2 AND l.tenant_id::text = t.tenant_id::text LIMIT 1
+        (SELECT * FROM leads l WHERE l.enquiry_number = $2 AND l.tenant_id::text = t.tenant_id::text LIMIT 1)
+        UNION ALL
+        (SELECT * FROM leads l WHERE l.external_id = $2 AND l.tenant_id::text = t.tenant_id::text
+         ORDER BY l.lead_id DESC LIMIT 5)
     ) l";
+
+    /// The minutes of which this request is the latest one with a failed event, with its error.
+    const FAILED = "-- found.failed
+    SELECT tenant_id, minute, split_part(cause, ':', 2) AS error FROM failure_minutes
+    WHERE tenant_id = ANY($1::uuid[]) AND cause >= 'event:' AND cause < 'event;' AND last_error LIKE '%' || $2::text";
 
     const CLIENT = "-- found.client
     SELECT c.tenant_id, c.client_id, c.created_at
@@ -177,6 +186,14 @@ pub(crate) async fn caused(client: &Client, cause: &AppliedEvent, ids: &Range<Uu
 
 pub(crate) async fn lead(client: &Client, tenants: &[Uuid], id: Uuid) -> Result<Option<FoundLead>> {
     Ok(all(client, LEAD, &[&tenants, &id], found_lead).await?.into_iter().next())
+}
+
+/// The tenant, minute and error of failed events of a request that is the latest one with that error.
+pub(crate) async fn failed(
+    client: &Client, tenants: &[Uuid], request: Uuid,
+) -> Result<Vec<(TenantId, DateTime<Utc>, String)>> {
+    let read = |row: &Row| Ok((TenantId(row.try_get("tenant_id")?), row.try_get("minute")?, row.try_get("error")?));
+    all(client, FAILED, &[&tenants, &request.to_string()], read).await
 }
 
 pub(crate) async fn leads_by_number(client: &Client, tenants: &[Uuid], number: &str) -> Result<Vec<FoundLead>> {

@@ -7,7 +7,7 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 pub(crate) struct FindArgs {
-    /// Id of an event, request, trace, client, lead, booking or delivery, an enquiry number, or an email
+    /// Id of an event, request, trace, client, lead, booking or delivery, an enquiry number, a caller's own id of an enquiry, or an email
     pub(crate) id: String,
     /// Slug of the tenant; all tenants when not given
     #[arg(long = "tenant", value_name = "SLUG")]
@@ -18,7 +18,7 @@ pub(crate) async fn run(args: FindArgs, context: &Context) -> anyhow::Result<()>
     let query = FindQuery { tenant: args.tenant.as_deref(), id: &args.id, with_emails: true };
     let steps = find(&context.database, &query).await?;
     if steps.is_empty() {
-        context.output.note("Nothing is known of this id. An event that failed, one of a refused request and one that is still in the queue are not known; a refused request is found by its own id.");
+        context.output.note("Nothing is known of this id. Events that failed, were duplicates or are still in the queue are not kept. Of a key at most 20 refused requests a minute are kept, and none with 404, 409, 412 or 413.");
     }
     context.output.print_list(&steps)
 }

@@ -44,7 +44,7 @@ async fn page(view: View<'_>, tenant: Option<&str>, path: &str) -> Result<Respon
 
 /// The field for an id. The page has a link of its own, because the id is in the URL.
 pub(super) fn form(path: &str, id: &str, with_emails: bool) -> Markup {
-    let what = "Id of an event, request, trace, client, enquiry, booking or delivery, or an enquiry number";
+    let what = "Id of an event, request, trace, client, enquiry, booking or delivery, an enquiry number, or your own id of an enquiry";
     html! {
         form.filter method="get" action=(path) role="search" {
             div {
@@ -63,8 +63,8 @@ fn nothing(id: &str, with_emails: bool) -> Markup {
     html! {
         p { "Nothing is known of " code { (id) } "." }
         ul {
-            li { "An event that failed is not kept. The response to its request said which error it has; correct the event and send it again with the same id." }
-            li { "An event of a request that was refused, or got 503, is not known by its id. Such a request is found by its " code { "X-Request-Id" } " for some days, if its signature or key was checked and it was recorded: at most 20 a minute of a key are, 10 of them with the same reason." }
+            li { "An event that failed is not kept. The response to its request said which error it has; correct the event and send it again with the same id. Of a request whose events all failed, or were duplicates, only the response says so." }
+            li { "An event of a request that was refused, or got 503, is not known by its id. Such a request is found by its " code { "X-Request-Id" } " if it named a key. Kept are the newest 200 of a key, at most 20 a minute, 10 of them with the same reason, and none that got 404, 409, 412 or 413." }
             li { "An event that is still in the queue appears as soon as it is applied." }
             li { "A request that applied an event is found by its " code { "X-Request-Id" } ". A trace id (W3C) finds the events that were applied in the trace." }
         }
