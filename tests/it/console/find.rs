@@ -2,7 +2,7 @@
 
 use super::ConsoleWorld;
 use serde_json::{Value, json};
-use tests::{Receiver, event, text, until, words};
+use tests::{Receiver, batch, event, text, until, until_equal, words};
 
 fn stages(steps: &[Value]) -> Vec<&str> {
     steps.iter().map(|step| text(&step["stage"])).collect()
@@ -16,6 +16,7 @@ async fn an_event_is_followed_from_its_request_to_the_attempts_of_its_webhooks()
     let receiver = Receiver::http();
     let subscription = world.subscribe(&receiver.url("/hook")).await;
     let sent = event("enquiry.submitted").email("ana@example.com").id(" order-4711 ");
+    let sent = sent.payload(json!({"externalLeadId": "their-1"}));
     let result = world.accept(sent).await;
     let found = async || world.connectctl.list(&["find", " order-4711 ", "--tenant", "acme"]).await;
     let found = until("the delivery is found", found, |found| stages(found).contains(&"attempt")).await;
@@ -37,6 +38,7 @@ async fn an_event_is_followed_from_its_request_to_the_attempts_of_its_webhooks()
         (&result["leadId"], "lead"),
         (&result["clientId"], "client"),
         (&number, "lead"),
+        (&Value::from("their-1"), "lead"),
         (&Value::from("ANA@example.com"), "client"),
     ] {
         let found = by(id).await;
@@ -46,7 +48,13 @@ async fn an_event_is_followed_from_its_request_to_the_attempts_of_its_webhooks()
     let other = event("contact.identified").email("bo@example.com").id("quiet");
     world.results(&[event("enquiry.submitted").email("cy@example.com").id("loud"), other]).await;
     assert!(by(&Value::from("loud")).await.contains("outbox"));
-    assert!(!by(&Value::from("quiet")).await.contains("outbox"), "the webhooks of another event of its request");
+    world.accept(event("trip.planning_started").email("cy@example.com").id("later")).await;
+    for id in ["quiet", "later"] {
+        assert!(!by(&Value::from(id)).await.contains("outbox"), "{id}: the webhooks of another event or request");
+    }
+    let failing = world.key.events(batch(&[event("contact.updated").email("nobody@example.com")]));
+    let failed = Value::from(world.http().send(&failing).await.assert_status(200).header("x-request-id"));
+    until_equal("the request of a failed event is found", "failed", async || by(&failed).await).await;
     let unknown = console.viewer().await.page("/agencies/acme/find?id=order-4712").await;
     assert!(unknown.contains("Nothing is known of"), "{unknown}");
     assert!(unknown.contains("An event that failed is not kept"), "{unknown}");

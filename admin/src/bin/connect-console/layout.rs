@@ -58,7 +58,10 @@ const NOTICES: [(&str, &str); 18] = [
     ("url", "The URL was changed. Deliveries that wait go to the new one."),
     ("events", "The event types were changed. They hold for events from now on."),
     ("saved", "The settings were saved."),
-    ("member-added", "The member was added. New enquiries may be assigned to them."),
+    (
+        "member-added",
+        "The member was added, or renamed if there was one with this email. New enquiries may be assigned to them.",
+    ),
     ("member-restored", "The member is active again. New enquiries may be assigned to them."),
     ("member-removed", "The member was deactivated. No new enquiries are assigned to them."),
     ("partners-revoked", "All links and sessions of partners were ended."),

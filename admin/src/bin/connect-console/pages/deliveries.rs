@@ -259,7 +259,11 @@ fn attempts(delivery: &Delivery) -> Markup {
             @for (number, attempt) in (1..).zip(&delivery.attempts) {
                 tr {
                     td { (number) }
-                    td.tight { (pill(if attempt.is_success() { "good" } else { "bad" }, &attempt.outcome())) }
+                    td {
+                        @let answered = attempt.status.map(|_| attempt.outcome());
+                        (pill(if attempt.is_success() { "good" } else { "bad" }, answered.as_deref().unwrap_or("No response")))
+                        @if answered.is_none() { " " (attempt.outcome()) }
+                    }
                     td.tight { (time(attempt.at)) " " code { (attempt.at.timestamp()) } }
                     td.number { (attempt.duration_ms) " ms" }
                     td {
