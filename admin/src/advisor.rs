@@ -74,14 +74,3 @@ fn parse_reply(reply: &[u8]) -> Result<ActionReply> {
         message: text("message"),
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_refusal_has_status_code_and_message() {
-        let refused = br#"{"statusCode": 404, "code": "not_found", "message": "No such record"}"#;
-        assert_eq!(parse_reply(refused).unwrap_err().to_string(), "404 not_found: No such record");
-    }
-}

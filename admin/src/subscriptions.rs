@@ -339,21 +339,3 @@ pub async fn wait_for_test(client: &Client, test: TestEvent, within: Duration) -
         sleep(POLL_INTERVAL).await;
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use common::event::OutboundType;
-
-    #[test]
-    fn a_test_event_has_an_envelope_of_a_type_that_no_other_event_has() {
-        assert_eq!(OutboundType::parse(TEST_EVENT_TYPE), None);
-        let body: serde_json::Value = serde_json::from_str(&envelope(Uuid::nil(), Uuid::max(), "acme")).unwrap();
-        assert_eq!(body["eventType"], "webhook.test");
-        assert_eq!(body["payload"], json!({"test": true, "subscriptionId": Uuid::max()}));
-        for field in ["specVersion", "eventId", "occurredAt", "tenant", "origin"] {
-            assert!(body[field].is_string(), "{field}: {body}");
-        }
-        assert_eq!(body["actor"]["type"], "contact");
-    }
-}

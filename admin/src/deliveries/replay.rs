@@ -203,18 +203,3 @@ pub async fn wait_for_replay(client: &Client, job: &ReplayJob, observer: &mut im
         sleep(POLL_INTERVAL).await;
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_deliveries_that_have_ended_are_selected() {
-        let states = |state| replayable(&DeliveryQuery { state, ..DeliveryQuery::default() });
-        assert_eq!(states(None).unwrap(), [DeliveryState::DeadLettered, DeliveryState::Delivered]);
-        assert_eq!(states(Some(DeliveryState::DeadLettered)).unwrap(), [DeliveryState::DeadLettered]);
-        for state in [DeliveryState::Pending, DeliveryState::Dropped] {
-            assert!(states(Some(state)).unwrap_err().to_string().contains("cannot be replayed"));
-        }
-    }
-}

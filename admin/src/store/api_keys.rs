@@ -349,20 +349,3 @@ fn key(row: &Row, now: DateTime<Utc>) -> Result<Key> {
         secrets: secrets.into_iter().flatten().collect(),
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_secret_is_safe_to_revoke_after_seven_days_without_use() {
-        let now = DateTime::from_timestamp(1_767_225_600, 0).unwrap();
-        let days = |count| now - TimeDelta::days(count);
-        let is_safe = |last_used_at, usable_since| UseRow { last_used_at, usable_since }.is_safe_to_revoke(now);
-        assert!(is_safe(Some(days(7)), days(30)));
-        assert!(!is_safe(Some(days(6)), days(30)));
-        assert!(is_safe(None, days(7)));
-        assert!(!is_safe(None, days(6)), "it is new");
-        assert!(!is_safe(Some(days(8)), days(6)), "the use was of the secret before it");
-    }
-}

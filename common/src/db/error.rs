@@ -173,16 +173,3 @@ pub(super) fn describe(error: &tokio_postgres::Error) -> String {
         None => describe_with_causes(error),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_errors_of_class_w1_as_refusals() {
-        let refusals = ["W1001", "W1002"].map(SqlState::from_code);
-        assert!(refusals.iter().all(is_refusal));
-        let failures = [SqlState::CHECK_VIOLATION, SqlState::QUERY_CANCELED, SqlState::RAISE_EXCEPTION];
-        assert!(!failures.iter().any(is_refusal));
-    }
-}

@@ -103,26 +103,3 @@ fn created_index(statement: &str) -> Option<&str> {
     let words = words.strip_prefix("UNIQUE ").unwrap_or(words);
     words.strip_prefix("INDEX CONCURRENTLY ")?.split_whitespace().next()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn splits_what_runs_outside_a_transaction() {
-        assert_eq!(split("CREATE TABLE t ();\n"), None);
-        let sql = "-- outside a transaction\n-- Why.\nDROP INDEX CONCURRENTLY IF EXISTS i;\n\nCREATE INDEX CONCURRENTLY i\n    ON t (c);\n";
-        let statements =
-            vec!["-- Why.\nDROP INDEX CONCURRENTLY IF EXISTS i;", "CREATE INDEX CONCURRENTLY i\n    ON t (c);"];
-        assert_eq!(split(sql), Some(statements));
-    }
-
-    #[test]
-    fn knows_which_statements_build_indexes() {
-        assert_eq!(created_index("-- Why.\nCREATE INDEX CONCURRENTLY i\n ON t (c);"), Some("i"));
-        assert_eq!(created_index("CREATE UNIQUE INDEX CONCURRENTLY i_key ON t (c);"), Some("i_key"));
-        assert_eq!(created_index("DROP INDEX CONCURRENTLY IF EXISTS i;"), None);
-        assert!(is_concurrent("-- Why.\n\nDROP INDEX CONCURRENTLY IF EXISTS i;"));
-        assert!(!is_concurrent("-- Not CONCURRENTLY .\nALTER TABLE t SET (fillfactor = 90);"));
-    }
-}

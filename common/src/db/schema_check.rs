@@ -166,24 +166,3 @@ fn compare(known: &[Migration], applied: &[Applied], oldest: i32) -> Result<Sche
         },
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::db::migrate::tests::{KNOWN, applied};
-
-    #[test]
-    fn a_program_needs_its_own_migrations_and_tolerates_later_ones() {
-        let [first, second] = [applied(&KNOWN[0]), applied(&KNOWN[1])];
-        let later = Applied { version: 9, ..first.clone() };
-        let all = [first.clone(), second, later];
-        assert_eq!(compare(KNOWN, &all[..2], 1), Ok(SchemaState::Accepted));
-        assert_eq!(compare(KNOWN, &all, 4), Ok(SchemaState::Accepted));
-        let too_old = compare(KNOWN, &all[..1], 1);
-        assert_eq!(too_old, Err(SchemaRefusal::TooOld { missing: 1, first: "V4__second".to_owned() }));
-        // A later release that does not work with this one is too new, whatever is missing.
-        assert_eq!(compare(KNOWN, &all[..1], 5), Err(SchemaRefusal::TooNew { oldest: 5, known: 4 }));
-        let other = [Applied { version: 2, ..first }];
-        assert!(matches!(compare(KNOWN, &other, 1), Err(SchemaRefusal::Different(_))));
-    }
-}

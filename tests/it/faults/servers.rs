@@ -4,7 +4,6 @@ use super::{REFUSED_WITHIN, refused_quickly, with_default_timeouts};
 use crate::burst;
 use std::time::Instant;
 use tests::dedicated_servers::{Broker, Postgres, StopMode};
-use tests::proxy::Proxy;
 use tests::{
     ApiKey, Connectctl, HttpRequest, MAX_WAIT, Program, TestDatabase, World, batch, event, eventually, until_equal,
 };
@@ -152,19 +151,6 @@ async fn a_frozen_worker_keeps_its_locks_for_ten_seconds_at_most() {
     world.until_applied(2).await;
 }
 
-async fn cut_in_a_burst(which: impl Fn(&World) -> Vec<&Proxy>) {
-    let world = World::with().through_proxies().set("CONNECT_REPLY_TIMEOUT", "3s").start().await;
-    let burst = burst::send(&world.key, &[world.http().address()], async |mut progress| {
-        for part in [0.2, 0.4, 0.6, 0.8] {
-            progress.until(part).await;
-            which(&world).into_iter().for_each(Proxy::reset_connections_once);
-        }
-    })
-    .await;
-    burst.assert_applied_once(&world).await;
-    world.until_ready().await;
-}
-
 #[tokio::test]
 async fn ingest_leaves_a_connection_on_which_nothing_is_confirmed() {
     let world = World::with().through_proxies().heartbeat(600).workers(0).set("CONNECT_PUBLISH_TIMEOUT", "300ms");
@@ -178,21 +164,6 @@ async fn ingest_leaves_a_connection_on_which_nothing_is_confirmed() {
         }
     })
     .await;
-}
-
-#[tokio::test]
-async fn reconnects_to_the_broker_in_a_burst_without_losing_events() {
-    cut_in_a_burst(|world| vec![&world.proxies().broker]).await;
-}
-
-#[tokio::test]
-async fn reconnects_to_postgres_in_a_burst_without_losing_events() {
-    cut_in_a_burst(|world| vec![&world.proxies().postgres]).await;
-}
-
-#[tokio::test]
-async fn reconnects_to_both_servers_in_a_burst_without_losing_events() {
-    cut_in_a_burst(|world| vec![&world.proxies().broker, &world.proxies().postgres]).await;
 }
 
 #[tokio::test]

@@ -5,40 +5,7 @@ use super::email_lock;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use tests::dedicated_servers::{Postgres, StopMode};
-use tests::{Event, World, batch, event, text, until_equal};
-
-#[tokio::test]
-async fn a_worker_killed_between_the_round_trips_applies_nothing_and_the_next_applies_it_once() {
-    let mut world = World::with().through_proxies().start().await;
-    let enquiry = event("enquiry.submitted").email("ana@example.com");
-    let client = world.accept(enquiry).await["clientId"].clone();
-    let other = world.database.begin("SELECT FROM clients FOR UPDATE").await;
-    let booking = event("booking.abandoned").email("ana@example.com");
-    let request = world.key.events(batch(&[booking]));
-    let sent = world.http().send(&request);
-    let interrupt = async {
-        world.database.until_lock_wait_of("worker").await;
-        // The first round trip completes on the server, and the worker never gets the result.
-        world.proxies().postgres.stall();
-        other.batch_execute("COMMIT").await.expect("a commit");
-        world.database.until_session_of("worker", "state = 'idle in transaction'").await;
-        world.workers[0].signal("KILL");
-        world.proxies().postgres.restore();
-    };
-    let resume = async {
-        interrupt.await;
-        tests::Program::worker(world.settings()).await
-    };
-    let (response, next) = futures_util::join!(sent, resume);
-    world.workers.push(next);
-    assert_eq!(response.status, 200, "{response:?}");
-    assert_eq!(response.json()["results"][0]["status"], "accepted", "{response:?}");
-    let entries = world.timeline(&client).await;
-    assert_eq!(entries.len(), 2, "{entries:?}");
-    let open = "SELECT count(*) FROM pg_stat_activity
-        WHERE datname = current_database() AND state LIKE 'idle in transaction%'";
-    until_equal("no transaction is open", 0, async || world.database.count(open).await).await;
-}
+use tests::{Event, World, batch, event, text};
 
 #[tokio::test]
 async fn follows_an_identity_that_moves_to_another_client_meanwhile() {

@@ -35,21 +35,6 @@ async fn a_retry_returns_the_original_response_even_after_the_record_changed() {
 }
 
 #[tokio::test]
-async fn a_retried_lead_is_opened_once() {
-    let world = World::shared().await;
-    let body = json!({"contact": ana(), "message": "Hello"});
-    let first = send(&world, "/leads", "k-1", &body).await;
-    let lead = record(&first, 201);
-    for _ in 0..3 {
-        assert_replay(&send(&world, "/leads", "k-1", &body).await, &first);
-    }
-    assert_eq!(world.pipeline(&[]).await.len(), 1);
-    assert_eq!(world.inbox(&lead["id"]).await.len(), 1);
-    assert_eq!(world.timeline(&lead["clientId"]).await.len(), 1);
-    assert_eq!(world.notifications().await.len(), 1);
-}
-
-#[tokio::test]
 async fn field_order_and_white_space_do_not_make_another_body() {
     let world = World::shared().await;
     let forms = [

@@ -39,34 +39,6 @@ async fn a_delivery_is_a_numbered_row_before_its_first_attempt_ends() {
 }
 
 #[tokio::test]
-async fn a_killed_dispatcher_repeats_only_unrecorded_deliveries() {
-    let mut outbound = OutboundWorld::with_long_timeout().await;
-    let receiver_holds = ["/held/1", "/held/2"];
-    outbound.receiver.hold();
-    for path in ["/well/1", "/well/2", "/well/3"] {
-        outbound.subscribe(path, &[]).await;
-    }
-    for path in receiver_holds {
-        outbound.subscribe(path, &[]).await;
-        outbound.receiver.respond_to_next(path, [Behavior::status(204).held()]);
-    }
-    outbound.open_lead_until("delivered", 3).await;
-    outbound.receiver.wait_for(5).await;
-    assert_eq!(outbound.count("pending").await, 2);
-    outbound.world.restart_dispatcher().await;
-    outbound.until_deliveries("delivered", 5).await;
-    outbound.until_settled().await;
-    for path in ["/well/1", "/well/2", "/well/3"] {
-        assert_eq!(outbound.receiver.received_at(path).len(), 1, "{path}");
-    }
-    for path in receiver_holds {
-        let [first, second] = &outbound.receiver.received_at(path)[..] else { panic!("two requests of {path}") };
-        assert_eq!(first.header("x-connect-delivery"), second.header("x-connect-delivery"));
-        assert_eq!(first.body, second.body);
-    }
-}
-
-#[tokio::test]
 async fn without_a_broker_deliveries_retries_replays_and_tests_go_on_and_notices_are_published_later() {
     let builder = World::with().ingests(0).workers(0).through_proxies();
     let builder = builder.set("CONNECT_WEBHOOK_TIMEOUT", TIMEOUT).set("CONNECT_WEBHOOK_ATTEMPTS", "2");

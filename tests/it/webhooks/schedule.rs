@@ -122,20 +122,6 @@ async fn retry_after_lengthens_a_wait_to_the_second_up_to_the_cap() {
 }
 
 #[tokio::test]
-async fn a_success_ends_the_attempts() {
-    let outbound = OutboundWorld::shared().await;
-    let subscription = outbound.subscribe("/late", &[]).await;
-    outbound.receiver.respond_to_next("/late", [500, 404, 429].map(Behavior::status));
-    outbound.open_lead_until("delivered", 1).await;
-    let attempts = outbound.attempts(&subscription).await;
-    let statuses: Vec<_> = attempts.iter().map(|attempt| attempt["status"].as_i64()).collect();
-    assert_eq!(statuses, [500, 404, 429, 204].map(Some));
-    assert_eq!(outbound.receiver.count(), 4);
-    let [delivery] = &outbound.deliveries(&subscription).await[..] else { panic!("one delivery") };
-    assert_eq!(outbound.receiver.received()[3].header("x-connect-delivery"), delivery["id"]);
-}
-
-#[tokio::test]
 async fn a_failed_attempt_is_recorded_with_its_cause_and_retried() {
     let outbound = OutboundWorld::start_with(World::with().set("CONNECT_WEBHOOK_TIMEOUT", "3s")).await;
     let elsewhere = Receiver::https(&outbound.authority);
