@@ -38,9 +38,7 @@ pub enum AdminError {
     #[error("key {0:?} is revoked for good; its scopes cannot be changed")]
     KeyRevoked(String),
     /// An earlier rotation has an overlap until this time, RFC 3339: its old secret is of use, and only one is kept (D33).
-    #[error(
-        "an overlap runs until {0}: the secret before the current one is still in use, and another rotation would end it at once"
-    )]
+    #[error("the old secret of the last rotation is valid until {0}, and another rotation would end that at once")]
     OverlapRuns(String),
     /// The key is another tenant's, revoked or expired, or does not exist.
     #[error("key {0:?} is not an active key of this tenant")]

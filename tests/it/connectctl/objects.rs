@@ -221,7 +221,7 @@ async fn a_rotated_secret_replaces_the_old_one_immediately_or_when_the_overlap_e
     assert!((86_000.0..=86_400.0).contains(&seconds), "{seconds}");
 
     let again = ["subscription", "rotate-secret", &subscribed.id, "--overlap", "1h"];
-    subscribed.connectctl.assert_refusal(&again, "an overlap runs until 20").await;
+    subscribed.connectctl.assert_refusal(&again, "the old secret of the last rotation is valid until 20").await;
     assert_eq!(subscribed.row().await["secret"], row["secret"], "nothing was changed");
     let third = subscribed.rotate(&["--overlap", "1h", "--replace-overlap"]).await;
     let row = subscribed.row().await;

@@ -176,7 +176,7 @@ pub(crate) struct RotationArgs {
     /// How long the old secret is of use beside the new one, such as 24h [default: not at all]
     #[arg(long, value_name = "DURATION", value_parser = Duration::parse_setting)]
     pub(crate) overlap: Option<Duration>,
-    /// End the overlap of an earlier rotation now: the secret before the current one is refused at once
+    /// End the overlap of the last rotation now: the old secret is refused at once
     #[arg(long)]
     pub(crate) replace_overlap: bool,
 }

@@ -2,6 +2,7 @@
 
 use crate::context::Context;
 use crate::fields::Fields;
+use crate::format::time_text;
 use admin::console::new_form_id;
 use admin::input::Rotation;
 use admin::{AdminError, ErrorKind, Result};
@@ -162,17 +163,22 @@ pub(crate) fn select(field: Field<'_>, options: &[(&str, &str)], chosen: &str, f
     }
 }
 
-/// The form that replaces a secret. After a refusal it has a check box, which ends an overlap.
+/// The form that replaces a secret. After a refusal, whose fault is until when an overlap runs, it has a check box that ends the overlap.
 pub(crate) fn rotation(
     context: &Context<'_>, action: &str, (field, overlaps): (Field<'_>, &[(&str, &str)]), faults: &Faults,
 ) -> Markup {
-    const REPLACE: Field<'_> = Field { name: "replace", label: "Replace the overlap", hint: "" };
     html! {
         form method="post" action=(action) {
             (once(context))
             (select(field, overlaps, faults.typed().map_or("24h", |typed| typed.get("overlap")), faults))
-            @if faults.of(REPLACE.name).is_some() {
-                (checkboxes(REPLACE, &[("yes", "the secret before the current one is refused at once")], &[], faults))
+            @if let Some(until) = faults.of("replace") {
+                p #replace-fault.fault {
+                    "The old secret of the last rotation is valid until " (time_text(until)) ". Only one old secret is kept: rotate after that time, or end the overlap now."
+                }
+                div.choice {
+                    input #replace name="replace" type="checkbox" value="yes" autofocus[faults.is_first("replace")] aria-describedby="replace-fault";
+                    label for="replace" { "End the overlap now: the old secret is refused at once" }
+                }
             }
             button.plain { "Create a new secret" }
         }

@@ -277,8 +277,8 @@ pub(crate) async fn rotate(mut change: Change<'_>) -> Result<Response, Failure> 
     let (masters, page) = (&context.app.master_keys, context.tenant_path(&format!("/keys/{}", key.prefix)));
     let (client, actor) = change.secret_operation(HEADING, page.clone());
     let rotated = match keys::rotate_secret(client, &actor, masters, &key.prefix, rotation).await {
-        Err(error @ AdminError::OverlapRuns(_)) => {
-            faults.refused("replace", error)?;
+        Err(AdminError::OverlapRuns(until)) => {
+            faults.add("replace", until);
             return with_faults(change.view(), &faults).await;
         }
         rotated => rotated?,

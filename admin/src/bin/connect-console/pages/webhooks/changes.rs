@@ -172,8 +172,8 @@ pub(crate) async fn rotate(mut change: Change<'_>) -> Result<Response, Failure> 
     let (masters, id, page) = (&context.app.master_keys, found.id.to_string(), page(&context, &found, ""));
     let (client, actor) = change.secret_operation(HEADING, page.clone());
     let rotated = match subscriptions::rotate_secret(client, &actor, masters, &id, rotation).await {
-        Err(error @ AdminError::OverlapRuns(_)) => {
-            faults.refused("replace", error)?;
+        Err(AdminError::OverlapRuns(until)) => {
+            faults.add("replace", until);
             return super::with_faults(change.view(), &faults).await;
         }
         rotated => rotated?,
