@@ -1,7 +1,7 @@
 //! The receivers of a tenant's webhooks.
 
 use crate::activity::{ActivityMinute, HOUR, first_period};
-use crate::audit::{Actor, AuditAction, record};
+use crate::audit::{Actor, AuditAction, AuditFilter, record};
 use crate::deliveries::{self, Delivery, first_id};
 use crate::input::{EventTypes, Rotation};
 pub use crate::receiver_url::{CheckedReceiver, check_receiver};
@@ -184,6 +184,12 @@ pub async fn set_events(
     .await
 }
 
+/// Until when the old secret of a subscription is valid beside the current one, if it still is.
+pub async fn overlap(client: &Client, id: Uuid) -> Result<Option<DateTime<Utc>>> {
+    let until = store::subscriptions::overlap(client, id).await?;
+    Ok(until.filter(|until| clock::database_now() < *until))
+}
+
 /// Replaces the signing secret. During `overlap` deliveries are also signed with the old secret; without it the old secret is
 /// invalid from now on. Refused while the overlap of an earlier rotation runs, unless that may be replaced.
 pub async fn rotate_secret(
@@ -245,19 +251,36 @@ pub const HEALTH_DELIVERIES: i64 = 500;
 /// Events of this time are considered.
 const WINDOW: TimeDelta = TimeDelta::hours(24);
 
-/// The health of the receivers of a tenant's subscriptions. Those without attempts are missing.
+/// Maximum number of changes of URLs that are considered, the newest ones.
+const URL_CHANGES: u32 = 1_000;
+
+/// From when on the attempts of each subscription count: from `since` on, or from a later change of its URL.
+async fn since_url(
+    client: &Client, tenant: TenantId, subscriptions: &[Uuid], since: DateTime<Utc>,
+) -> Result<Vec<DateTime<Utc>>> {
+    let action = Some(AuditAction::SetSubscriptionUrl.as_str().to_owned());
+    let filter = AuditFilter { from: Some(since), action, ..AuditFilter::default() };
+    let changes = store::audit_records::newest(client, Some(tenant), &filter, URL_CHANGES).await?.items;
+    let changed = |id: &Uuid| changes.iter().rev().find(|change| change.target.starts_with(&id.to_string()));
+    Ok(subscriptions.iter().map(|id| changed(id).map_or(since, |change| change.at.max(since))).collect())
+}
+
+/// The health of the receivers of a tenant's subscriptions, since a change of their URL. Those without attempts are missing.
 pub async fn health(
     client: &Client, tenant: TenantId, subscriptions: &[Uuid],
 ) -> Result<HashMap<Uuid, ReceiverHealth>> {
-    let since = clock::database_now() - WINDOW;
-    store::subscriptions::health(client, tenant, subscriptions, (first_id(since), since), HEALTH_DELIVERIES).await
+    let first = clock::database_now() - WINDOW;
+    let since = since_url(client, tenant, subscriptions, first).await?;
+    let attempts = (subscriptions, since.as_slice());
+    store::subscriptions::health(client, tenant, attempts, first_id(first), HEALTH_DELIVERIES).await
 }
 
-/// The attempts on a subscription's newest deliveries in each of the last 24 hours, the current one last.
+/// The attempts on a subscription's newest deliveries in each of the last 24 hours, since a change of its URL, the current one last.
 pub async fn last_day(client: &Client, tenant: TenantId, subscription: Uuid) -> Result<Vec<ActivityMinute>> {
     let first = first_period(clock::database_now(), HOUR, 24);
-    let times = (first_id(first - WINDOW), first);
-    let counted = store::subscriptions::hours(client, tenant, subscription, times, HEALTH_DELIVERIES).await?;
+    let since = since_url(client, tenant, &[subscription], first).await?[0];
+    let id = first_id(first - WINDOW);
+    let counted = store::subscriptions::hours(client, tenant, (subscription, since), id, HEALTH_DELIVERIES).await?;
     let hour = |at: DateTime<Utc>| {
         let (delivered, attempts) = counted.get(&(at.timestamp() / 3_600)).copied().unwrap_or_default();
         ActivityMinute { at, delivered, undelivered: attempts - delivered, ..ActivityMinute::default() }

@@ -55,19 +55,17 @@ pub struct ReceiverHealth {
     pub attempts: i64,
     /// Attempts with a 2xx response.
     pub succeeded: i64,
-    /// Duration of the median attempt, in milliseconds.
-    pub median_ms: i32,
-    /// 95 % of the attempts took no longer, in milliseconds.
-    pub slow_ms: i32,
+    /// How long the median response took, and what 95 % of the responses took at most, in milliseconds; `None` if none came.
+    pub response_ms: Option<(i32, i32)>,
     /// When the last failed attempt was made, and why it failed.
     pub last_failure: Option<(DateTime<Utc>, String)>,
 }
 
-/// The attempts `a` of the newest deliveries of subscriptions `s`: a bounded number of each. Of a delivery that succeeded at once its row
-/// tells the attempt.
+/// The attempts `a` of the newest deliveries of subscriptions `s`, each since its own time: a bounded number of each. Of a delivery that
+/// succeeded at once its row tells the attempt.
 macro_rules! attempts {
     () => {
-        "    FROM unnest($2::uuid[]) AS s (subscription_id)
+        "    FROM unnest($2::uuid[], $4::timestamptz[]) AS s (subscription_id, since)
     CROSS JOIN LATERAL (
         SELECT * FROM (
             SELECT * FROM deliveries d
@@ -78,11 +76,11 @@ macro_rules! attempts {
     ) d
     CROSS JOIN LATERAL (
         SELECT d.last_at AS at, d.last_status AS status, d.last_error AS error, d.last_duration_ms AS duration_ms
-        WHERE d.attempts = 1 AND d.last_at >= $4 AND d.last_status BETWEEN 200 AND 299
+        WHERE d.attempts = 1 AND d.last_at >= s.since AND d.last_status BETWEEN 200 AND 299
         UNION ALL
         SELECT * FROM (
             SELECT a.at, a.status, a.error, a.duration_ms FROM attempts a
-            WHERE a.tenant_id = $1 AND a.delivery_id = d.delivery_id AND a.at >= $4 LIMIT 32768
+            WHERE a.tenant_id = $1 AND a.delivery_id = d.delivery_id AND a.at >= s.since LIMIT 32768
         ) a
     ) a"
     };
@@ -180,8 +178,8 @@ common::statements! {
 
     const HEALTH = concat!("-- attempts.health
     SELECT s.subscription_id, count(*) AS attempts, count(*) FILTER (WHERE a.status BETWEEN 200 AND 299) AS succeeded,
-        percentile_disc(0.5) WITHIN GROUP (ORDER BY a.duration_ms) AS median_ms,
-        percentile_disc(0.95) WITHIN GROUP (ORDER BY a.duration_ms) AS slow_ms,
+        percentile_disc(0.5) WITHIN GROUP (ORDER BY a.duration_ms) FILTER (WHERE a.status IS NOT NULL) AS median_ms,
+        percentile_disc(0.95) WITHIN GROUP (ORDER BY a.duration_ms) FILTER (WHERE a.status IS NOT NULL) AS slow_ms,
         max(a.at) FILTER (WHERE a.status IS NULL OR a.status NOT BETWEEN 200 AND 299) AS failed_at,
         (array_agg(concat_ws(', ', 'status ' || a.status, a.error) ORDER BY a.at DESC)
             FILTER (WHERE a.status IS NULL OR a.status NOT BETWEEN 200 AND 299))[1] AS failure
@@ -293,8 +291,8 @@ pub(crate) async fn rotate_secret(
 }
 
 /// When the old secret of a subscription that is not removed ends.
-pub(crate) async fn overlap(tx: &Transaction<'_>, id: Uuid) -> Result<Option<DateTime<Utc>>> {
-    one(tx, OVERLAP, &[&id], |row| Ok(row.try_get("old_secret_until")?)).await
+pub(crate) async fn overlap(on: &impl GenericClient, id: Uuid) -> Result<Option<DateTime<Utc>>> {
+    one(on, OVERLAP, &[&id], |row| Ok(row.try_get("old_secret_until")?)).await
 }
 
 /// The next subscriptions after `after`, removed ones included, of which a value is not sealed under the master key of `header`.
@@ -324,15 +322,16 @@ pub(crate) async fn rewrap(tx: &Transaction<'_>, rows: &[SealedRow]) -> Result<u
     count_rewrapped(tx, REWRAP, &parameters).await
 }
 
-/// The health of receivers, by attempts since a time on at most `most` deliveries with ids from the given one on.
+/// The health of receivers, by attempts since a time of each on at most `most` deliveries with ids from the given one on.
 pub(crate) async fn health(
-    client: &Client, tenant: TenantId, subscriptions: &[Uuid], (first_id, since): (Uuid, DateTime<Utc>), most: i64,
+    client: &Client, tenant: TenantId, (subscriptions, since): (&[Uuid], &[DateTime<Utc>]), first_id: Uuid, most: i64,
 ) -> Result<HashMap<Uuid, ReceiverHealth>> {
     let parameters: super::Parameters<'_> = &[&tenant.0, &subscriptions, &first_id, &since, &most];
     let read = |row: &Row| {
         let (at, why): (Option<DateTime<Utc>>, Option<String>) = (row.try_get("failed_at")?, row.try_get("failure")?);
+        let (median, slow): (Option<i32>, Option<i32>) = (row.try_get("median_ms")?, row.try_get("slow_ms")?);
         let health = read_row!(row => ReceiverHealth {
-            attempts, succeeded, median_ms, slow_ms, last_failure: at.zip(why)
+            attempts, succeeded, response_ms: median.zip(slow), last_failure: at.zip(why)
         });
         Ok((row.try_get("subscription_id")?, health))
     };
@@ -341,10 +340,10 @@ pub(crate) async fn health(
 
 /// The attempts of one receiver by hour since 1970: how many succeeded, and how many there were. Parameters are those of [`health`].
 pub(crate) async fn hours(
-    client: &Client, tenant: TenantId, subscription: Uuid, (first_id, since): (Uuid, DateTime<Utc>), most: i64,
+    client: &Client, tenant: TenantId, (subscription, since): (Uuid, DateTime<Utc>), first_id: Uuid, most: i64,
 ) -> Result<HashMap<i64, (i64, i64)>> {
-    let subscriptions = [subscription];
-    let parameters: super::Parameters<'_> = &[&tenant.0, &subscriptions.as_slice(), &first_id, &since, &most];
+    let (ids, times) = ([subscription], [since]);
+    let parameters: super::Parameters<'_> = &[&tenant.0, &ids.as_slice(), &first_id, &times.as_slice(), &most];
     let read = |row: &Row| Ok((row.try_get("hour")?, (row.try_get("succeeded")?, row.try_get("attempts")?)));
     Ok(all(client, HOURS, parameters, read).await?.into_iter().collect())
 }

@@ -66,9 +66,10 @@ async fn a_subscription_is_created_paused_resumed_rotated_and_removed() {
     let rotated = body(&visitor.post(&format!("{page}/rotate"), &[("overlap", "24h")]).await);
     assert_ne!(between(&rotated, "<code data-copy>", "</code>"), secret);
     assert_eq!(count("old_secret_until > now()").await, 1);
+    assert!(visitor.page(&page).await.contains("<dt>Old secret</dt><dd>valid until <time "));
     assert_eq!(visitor.post(&format!("{page}/rotate"), &[("overlap", "x")]).await.status, 422);
     let again = visitor.post(&format!("{page}/rotate"), &[("overlap", "7d")]).await;
-    assert!(again.status == 422 && body(&again).contains("an overlap runs until"), "{}", body(&again));
+    assert!(again.status == 422 && body(&again).contains("is valid until <time "), "{}", body(&again));
     assert!(body(&again).contains("<option value=\"7d\" selected>"), "{}", body(&again));
     assert_eq!(count("old_secret_until < now() + interval '2 days'").await, 1, "nothing was changed");
     let forced = visitor.post(&format!("{page}/rotate"), &[("overlap", "7d"), ("replace", "yes")]).await;
@@ -176,6 +177,9 @@ async fn event_types_are_changed_and_a_test_event_shows_the_health_of_the_receiv
     assert_eq!(visitor.post(&format!("{delivery}/send-now"), &[]).await.status, 409);
     let listed = visitor.page(WEBHOOKS).await;
     assert!(listed.contains("66 %") && listed.contains("status 503"), "{listed}");
+    visitor.change(&format!("{page}/url"), &[("url", &receiver.url("/new"))]).await;
+    let moved = visitor.page(&page).await;
+    assert!(moved.contains("Nothing was sent") && moved.contains("0 delivered and 0 failed in the last 24 hours"));
     visitor.change(&format!("{page}/events"), &[]).await;
     let all = "SELECT count(*) FROM subscriptions WHERE event_types IS NULL";
     assert_eq!(console.world.database.count(all).await, 1);

@@ -106,6 +106,7 @@ async fn with_faults(view: View<'_>, faults: &Faults) -> Result<Response, Failur
     let subscription = subscriptions::find_in(view.client(), &tenant.slug, view.id()?).await?;
     let id = subscription.id.to_string();
     let health = subscriptions::health(view.client(), tenant.id, &[subscription.id]).await?;
+    let overlap = subscriptions::overlap(view.client(), subscription.id).await?;
     let day = subscriptions::last_day(view.client(), tenant.id, subscription.id).await?;
     let query = DeliveryQuery { subscription: Some(subscription.id), ..DeliveryQuery::default() };
     let newest = view.shown(deliveries::page(view.client(), tenant.id, &query, DELIVERIES).await?);
@@ -127,6 +128,7 @@ async fn with_faults(view: View<'_>, faults: &Faults) -> Result<Response, Failur
             dt { "State" } dd { (state(&subscription)) }
             dt { "Events" } dd { (event_names(&subscription)) }
             dt { "Key" } dd { @if let Some(key) = &subscription.key { code { (key) } } @else { "-" } }
+            @if let Some(until) = overlap { dt { "Old secret" } dd { "valid until " (time(until)) ": deliveries are signed with both secrets" } }
             dt { "Id" } dd { code data-copy { (id) } }
             dt { "Created" } dd { (time(subscription.created_at)) }
         }
@@ -134,7 +136,7 @@ async fn with_faults(view: View<'_>, faults: &Faults) -> Result<Response, Failur
             h2 { "Health" }
             (health_section(health.get(&subscription.id)))
             div.strip { (attempts(&day)) }
-            p.hint { "Attempts of the last 24 hours, at its newest " (HEALTH_DELIVERIES) " deliveries." }
+            p.hint { "Attempts of the last 24 hours, or since the URL was changed, at its newest " (HEALTH_DELIVERIES) " deliveries." }
             h2 { "Last deliveries" }
             (table(&view, &newest, false))
         }
@@ -195,13 +197,15 @@ const fn class(health: &ReceiverHealth) -> &'static str {
 /// The health of one receiver, on its page.
 fn health_section(health: Option<&ReceiverHealth>) -> Markup {
     let Some(health) = health else {
-        return html! { p { "Nothing was sent in the last 24 hours. To see whether the receiver works, send a test event." } };
+        return html! { p { "Nothing was sent in the last 24 hours, or since the URL was changed. To see whether the receiver works, send a test event." } };
     };
     html! {
         ul.cards {
             li { strong class=(class(health)) { (health.succeeded) " of " (health.attempts) } (if health.attempts == 1 { "attempt" } else { "attempts" }) " succeeded" }
-            li { strong { (health.median_ms) " ms" } "median response time" }
-            li { strong { (health.slow_ms) " ms" } "95 % are faster" }
+            @if let Some((median, slow)) = health.response_ms {
+                li { strong { (median) " ms" } "median response time" }
+                li { strong { (slow) " ms" } "95 % are faster" }
+            } @else { li { strong { "-" } "no response came" } }
         }
         @if let Some((at, why)) = &health.last_failure {
             p { "Last failure " (time(*at)) ": " span.bad { (why) } }
@@ -214,7 +218,7 @@ fn health_cells(health: Option<&ReceiverHealth>) -> Markup {
     let Some(health) = health else { return html! { td.number { "-" } td.number { "-" } td { "-" } } };
     html! {
         td.number { span class=(class(health)) { (percent(health)) " %" } }
-        td.number { (health.median_ms) " ms" }
+        td.number { @if let Some((median, _)) = health.response_ms { (median) " ms" } @else { "-" } }
         td.long title=[health.last_failure.as_ref().map(|(_, why)| why)] {
             @if let Some((at, why)) = &health.last_failure { (why) ", " (time(*at)) } @else { "-" }
         }
@@ -234,7 +238,7 @@ mod tests {
 
     fn health(succeeded: i64, attempts: i64) -> ReceiverHealth {
         let last_failure = Some((DateTime::UNIX_EPOCH, "timeout".to_owned()));
-        ReceiverHealth { attempts, succeeded, median_ms: 30, slow_ms: 90, last_failure }
+        ReceiverHealth { attempts, succeeded, response_ms: Some((30, 90)).filter(|_| succeeded > 0), last_failure }
     }
 
     #[test]
@@ -244,6 +248,8 @@ mod tests {
         assert_eq!((percent(&health(2, 4)), class(&health(2, 4))), (50, "bad"));
         let shown = health_section(Some(&health(2, 4))).into_string();
         assert!(shown.contains("2 of 4") && shown.contains("timeout") && shown.contains("90 ms"), "{shown}");
+        let shown = health_section(Some(&health(0, 4))).into_string();
+        assert!(shown.contains("no response came") && !shown.contains(" ms"), "{shown}");
         assert!(health_section(None).into_string().contains("Nothing was sent"));
     }
 }
