@@ -163,10 +163,11 @@ async fn event_types_are_changed_and_a_test_event_shows_the_health_of_the_receiv
     console.world.database.execute(waits).await;
     let delivery = between(&failed, "/agencies/acme/deliveries/", "\"");
     let delivery = format!("/agencies/acme/deliveries/{delivery}");
-    visitor.until_shown(&delivery, &["Retrying", "Send now"]).await;
+    visitor.until_shown(&delivery, &["Retrying", "Send now", "It counts as one of the "]).await;
     visitor.change(&format!("{page}/pause"), &[]).await;
     let waits = "when the subscription is resumed</a>; without the pause: <time ";
     assert!(!visitor.until_shown(&delivery, &[waits]).await.contains("Send now"));
+    visitor.until_shown("/agencies/acme/deliveries", &[">when resumed</td>"]).await;
     let refused = visitor.post(&format!("{delivery}/send-now"), &[]).await;
     assert!(refused.status == 409 && body(&refused).contains("is paused"), "{}", body(&refused));
     visitor.change(&format!("{page}/resume"), &[]).await;

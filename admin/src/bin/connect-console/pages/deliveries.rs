@@ -91,7 +91,7 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
                 p.soft { "To replay several deliveries, choose the state Failed for good or Delivered." }
             }
         }
-        div data-refresh="5" { (table(&view, &listed, true)) }
+        div data-refresh="5" { (table(&view, &listed, &receivers, true)) }
         @if let Some(next) = listed.next {
             p { a.button.plain href=(filter.path(&base, Some(next))) { "Older" } }
         }
@@ -133,8 +133,9 @@ fn form(base: &str, filter: &Filter<DeliveryQuery>, receivers: &[Subscription]) 
     }
 }
 
-/// Deliveries, a line each. The page of a subscription leaves its receiver out.
-pub(super) fn table(view: &View<'_>, listed: &DeliveryPage, with_receiver: bool) -> Markup {
+/// Deliveries to these receivers, a line each. The page of a subscription leaves its receiver out.
+pub(super) fn table(view: &View<'_>, listed: &DeliveryPage, receivers: &[Subscription], with_receiver: bool) -> Markup {
+    let is_paused = |id: Uuid| receivers.iter().any(|one| one.id == id && one.state == SubscriptionState::Paused);
     if listed.items.is_empty() {
         return html! {
             @if listed.next.is_some() { p { "None among the deliveries that were read. Continue with older ones." } }
@@ -159,7 +160,8 @@ pub(super) fn table(view: &View<'_>, listed: &DeliveryPage, with_receiver: bool)
                         td.number { (delivery.attempts.len()) }
                         @let outcome = delivery.attempts.last().map_or_else(|| "-".to_owned(), Attempt::outcome);
                         td.long title=(outcome) { (outcome) }
-                        td { (time_or(delivery.next_attempt_at.as_deref(), "-")) }
+                        @let next = delivery.next_attempt_at.as_deref();
+                        td { @if next.is_some() && is_paused(delivery.subscription_id) { "when resumed" } @else { (time_or(next, "-")) } }
                     }
                 }
             }))
@@ -214,9 +216,11 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
 fn action(view: &View<'_>, delivery: &Delivery) -> Markup {
     let path = |action: &str| view.tenant_path(&format!("/deliveries/{}{action}", delivery.id));
     let (path, button, hint) = match delivery.state {
-        DeliveryState::Pending => {
-            (path("/send-now"), "Send now", "Makes the next attempt at once, instead of at its time.")
-        }
+        DeliveryState::Pending => (
+            path("/send-now"),
+            "Send now",
+            "Makes the next attempt at once, instead of at its time. It counts as one of the delivery's attempts.",
+        ),
         DeliveryState::DeadLettered | DeliveryState::Delivered => (
             path("/replay"),
             "Send it again",

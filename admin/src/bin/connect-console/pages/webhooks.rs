@@ -16,6 +16,7 @@ use admin::deliveries::{self, DeliveryQuery};
 use admin::subscriptions::{self, HEALTH_DELIVERIES, ReceiverHealth, Subscription, SubscriptionState};
 use common::event::OutboundType;
 use maud::{Markup, html};
+use std::slice;
 use uuid::Uuid;
 use warp::reply::Response;
 
@@ -138,7 +139,7 @@ async fn with_faults(view: View<'_>, faults: &Faults) -> Result<Response, Failur
             div.strip { (attempts(&day)) }
             p.hint { "Attempts of the last 24 hours, or since the URL was changed, at its newest " (HEALTH_DELIVERIES) " deliveries." }
             h2 { "Last deliveries" }
-            (table(&view, &newest, false))
+            (table(&view, &newest, slice::from_ref(&subscription), false))
         }
         p { a href=(own_deliveries) { "All its deliveries" } }
         @if view.may(Role::Admin) { (changes(&view, &subscription, faults)) }
