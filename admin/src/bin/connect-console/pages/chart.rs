@@ -24,12 +24,12 @@ pub(crate) struct Chart<'a> {
     pub(crate) are_levels: bool,
 }
 
-/// The smallest of 1, 2, 5, 10, 20 and so on that is not less.
+/// The smallest of 1, 2, 5, 10, 15, 20, 25, 30, 50, 100, 150 and so on that is not less.
 fn rounded_up(count: i64) -> i64 {
-    let mut powers = (0..18).map(|power| 10_i64.pow(power));
-    powers
-        .find_map(|power| [1, 2, 5].map(|digit| digit * power).into_iter().find(|nice| *nice >= count))
-        .unwrap_or(i64::MAX)
+    let small = [1, 2, 5].into_iter();
+    let mut all =
+        small.chain((0..17).flat_map(|power| [10, 15, 20, 25, 30, 50].map(|digits| digits * 10_i64.pow(power))));
+    all.find(|nice| *nice >= count).unwrap_or(i64::MAX)
 }
 
 fn sum(counts: &[i64]) -> i64 {
@@ -43,8 +43,10 @@ pub(crate) fn draw(chart: &Chart<'_>, about: &str) -> Markup {
     let total = |counts: &[i64]| if are_levels { counts.last().copied().unwrap_or_default() } else { sum(counts) };
     let most = |counts: &[i64]| counts.iter().copied().max().unwrap_or_default();
     let most_down = down.map_or(0, |(_, counts)| most(counts));
-    // One scale for both, in which neither leaves its part.
-    let scale = rounded_up(most(up.1).max(limit.unwrap_or_default()).max(most_down.saturating_mul(UP / DOWN)).max(2));
+    let most_up = most(up.1).max(limit.unwrap_or_default());
+    // One scale for both, in which neither leaves its part. That of the lower part is half of it, and round as well.
+    let below_scale = rounded_up(most_down.max(most_up / 2 + most_up % 2));
+    let scale = if most_down > 0 { below_scale.saturating_mul(UP / DOWN) } else { rounded_up(most_up.max(2)) };
     let height = |count: i64| {
         let exact = i64::try_from(i128::from(count) * i128::from(UP) / i128::from(scale)).unwrap_or(UP);
         if count > 0 { exact.max(1) } else { 0 }
@@ -69,7 +71,7 @@ pub(crate) fn draw(chart: &Chart<'_>, about: &str) -> Markup {
             div.plot.signed[down.is_some()] {
                 div.scale aria-hidden="true" {
                     span { (number(scale)) } span { "0" }
-                    @if down.is_some() { span { (number(scale / (UP / DOWN))) } }
+                    @if let Some((name, _)) = down.filter(|_| most_down > 0) { span { (number(below_scale)) " " (name) } }
                 }
                 svg role="img" tabindex="0" data-chart aria-labelledby={ (id) "-title " (id) "-about" }
                     viewBox={ "0 0 " (width) " " (end) } preserveAspectRatio="none" {
@@ -89,7 +91,7 @@ pub(crate) fn draw(chart: &Chart<'_>, about: &str) -> Markup {
                     line.axis x1="0" x2=(width) y1=(UP) y2=(UP) {}
                     @if let Some(limit) = limit { line.quota x1="0" x2=(width) y1=(UP - height(limit)) y2=(UP - height(limit)) {} }
                 }
-                div.ticks { @for tick in periods.iter().filter_map(|(_, tick)| tick.as_ref()) { span { (tick) } } }
+                div.ticks.each[periods.iter().all(|(_, tick)| tick.is_some())] { @for tick in periods.iter().filter_map(|(_, tick)| tick.as_ref()) { span { (tick) } } }
             }
             output {}
         }
@@ -123,7 +125,7 @@ mod tests {
             "<desc id=\"requests-about\">120 accepted and 20 refused</desc>",
             "<title>10:00: 0 accepted, 20 refused</title>",
             "<span class=\"key down\">20 refused</span>",
-            "<span>100</span><span>0</span><span>50</span>",
+            "<span>100</span><span>0</span><span>50 refused</span>",
             "class=\"down\" x=\"1\" y=\"200\" width=\"8\" height=\"40\"",
             "height=\"160\"",
         ] {
@@ -141,7 +143,8 @@ mod tests {
                 assert!((1..=UP + DOWN).contains(&height), "{drawn}");
             }
         }
-        assert_eq!([0, 1, 3, 51, i64::MAX].map(rounded_up), [1, 1, 5, 100, i64::MAX]);
+        assert_eq!([0, 3, 12, 51, 110, i64::MAX].map(rounded_up), [1, 5, 15, 100, 150, i64::MAX]);
+        assert!(drawn(&[12], Some(&[0]), None).contains("<span>15</span><span>0</span></div>"));
         assert!(drawn(&[], None, None).contains("<svg"));
     }
 }

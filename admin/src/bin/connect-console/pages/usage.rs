@@ -15,8 +15,10 @@ const MONTHS: u32 = 12;
 pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
     let tenant = view.tenant()?;
     let months = tenants::usage_of_last_months(view.client(), tenant.id, MONTHS).await?;
-    let tick = |month: &str| html! { (if month.ends_with("-01") { month } else { month.get(5..).unwrap_or(month) }) };
-    let periods: Vec<_> = months.iter().map(|(month, _)| (html! { (month) }, Some(tick(month)))).collect();
+    // The first label and those of January have the year.
+    let tick = |at: usize, month: &str| html! { (month.get(5..).filter(|of| at > 0 && *of != "01").unwrap_or(month)) };
+    let periods = months.iter().enumerate().map(|(at, (month, _))| (html! { (month) }, Some(tick(at, month))));
+    let periods: Vec<_> = periods.collect();
     let writes: Vec<i64> = months.iter().map(|(_, writes)| *writes).collect();
     let up = ("records writes", writes.as_slice());
     let limit = tenant.monthly_quota;
