@@ -16,7 +16,7 @@ pub(super) async fn check(broker: &OperatorConnection, settings: &BrokerSettings
 
 fn of_queue(queue: &QueueArguments, max_length: u32) -> Vec<Finding> {
     let QueueArguments { name, depth, difference } = queue;
-    let is_dead = name.ends_with(".dead");
+    let dead_of = name.strip_suffix(".dead").and_then(|queue| queue.rsplit('.').next());
     let Some(depth) = depth else {
         let fix = "Start a worker and a dispatcher, or run connectctl queue declare; check CONNECT_QUEUE_PREFIX";
         return vec![Finding::error(format!("the queue {name} does not exist"), fix)];
@@ -28,16 +28,24 @@ fn of_queue(queue: &QueueArguments, max_length: u32) -> Vec<Finding> {
             "Set the same CONNECT_QUEUE_MAX_LENGTH, CONNECT_QUEUE_MAX_BYTES and CONNECT_RETENTION_DEAD_LETTERS as for the programs. If the queue is to change: stop its publishers, let it become empty, delete it, and start the programs again",
         ));
     }
-    if depth.consumers == 0 && !is_dead {
+    if depth.consumers == 0 && dead_of.is_none() {
         findings.push(Finding::error(
             format!("nobody consumes the queue {name}"),
             "Start a worker; if one runs, see the runbook, ConnectNoConsumers",
         ));
     }
-    if is_dead && depth.ready > 0 {
+    if let Some(queue) = dead_of.filter(|_| depth.ready > 0) {
+        // Notices of webhooks cannot be dropped.
+        let requeue = if queue == "webhooks" {
+            "requeue them: those that were replayed or delivered meanwhile are left out"
+        } else {
+            "requeue or drop them"
+        };
         findings.push(Finding::warning(
             format!("{} messages wait in {name}", depth.ready),
-            "Look at them with connectctl queue show, fix their cause, and requeue or drop them (to requeue those of webhooks replays the deliveries); see the runbook, ConnectMessagesDeadLettered",
+            format!(
+                "Look at them with connectctl queue show {queue} --dead, fix their cause, and {requeue}; see the runbook, ConnectMessagesDeadLettered"
+            ),
         ));
     }
     let percent = u64::from(depth.ready) * 100 / u64::from(max_length.max(1));
@@ -62,7 +70,7 @@ mod tests {
     fn found(name: &str, ready: u32, consumers: u32) -> Vec<String> {
         let depth = Some(QueueDepth { ready, consumers });
         let queue = QueueArguments { name: name.to_owned(), depth, difference: None };
-        of_queue(&queue, 100).into_iter().map(|finding| finding.message).collect()
+        of_queue(&queue, 100).into_iter().map(|finding| format!("{}. {}", finding.message, finding.fix)).collect()
     }
 
     #[test]
@@ -76,7 +84,9 @@ mod tests {
     fn waiting_messages_and_missing_consumers_are_found() {
         assert!(found("p.events", 0, 0)[0].contains("nobody consumes"));
         assert!(found("p.events", 50, 1)[0].contains("50 of at most 100"));
-        assert!(found("p.crm.dead", 1, 0)[0].contains("1 messages wait in p.crm.dead"));
+        assert!(found("p.crm.dead", 1, 0)[0].contains("1 messages wait in p.crm.dead. Look at them with connectctl"));
+        let notices = &found("p.webhooks.dead", 1, 0)[0];
+        assert!(notices.contains("queue show webhooks --dead, fix their cause, and requeue them: those"), "{notices}");
         assert!(found("p.events", 90, 1)[0].contains("90 of at most 100"));
     }
 }
