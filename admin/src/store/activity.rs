@@ -16,6 +16,8 @@ pub struct ActivityMinute {
     pub accepted: i64,
     /// Refused requests that named an existing key.
     pub refused: i64,
+    /// Requests with a status of 500 or above: of each code at most those of 16 minutes are known.
+    pub server_errors: i64,
     /// Events that were applied; duplicates are not among them.
     pub applied: i64,
     /// Events that were failed.
@@ -45,9 +47,15 @@ pub(crate) struct QueueState {
 
 common::statements! {
     const MINUTES = "-- activity_minutes.last
-    SELECT minute, accepted, refused, applied, failed, delivered, undelivered
-    FROM activity_minutes WHERE tenant_id = $1 AND minute >= $2 AND slot BETWEEN $3::smallint AND $4::smallint
-    ORDER BY minute";
+    SELECT minute, sum(accepted)::bigint AS accepted, sum(refused)::bigint AS refused,
+           sum(server_errors)::bigint AS server_errors, sum(applied)::bigint AS applied, sum(failed)::bigint AS failed,
+           sum(delivered)::bigint AS delivered, sum(undelivered)::bigint AS undelivered
+    FROM (SELECT minute, accepted, refused, 0 AS server_errors, applied, failed, delivered, undelivered
+          FROM activity_minutes WHERE tenant_id = $1 AND minute >= $2 AND slot BETWEEN $3::smallint AND $4::smallint
+          UNION ALL
+          SELECT date_trunc(CASE WHEN $3 < 64 THEN 'minute' ELSE 'hour' END, minute, 'UTC'), 0, 0, failed, 0, 0, 0, 0
+          FROM failure_minutes WHERE tenant_id = $1 AND minute >= $2 AND cause LIKE 'response:%') AS counted
+    GROUP BY minute ORDER BY minute";
 
     const LENGTHS = "-- queue_minutes.last
     SELECT m.minute, m.ready
@@ -134,7 +142,7 @@ pub(crate) async fn dead(client: &Client) -> Result<i64> {
 
 fn minute(row: &Row) -> Result<ActivityMinute> {
     Ok(read_row!(row => ActivityMinute {
-        at = "minute", accepted, refused, applied, failed, delivered, undelivered
+        at = "minute", accepted, refused, server_errors, applied, failed, delivered, undelivered
     }))
 }
 

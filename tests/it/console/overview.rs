@@ -40,7 +40,7 @@ async fn the_last_hour_is_counted_for_each_agency_and_for_all() {
 
     let (viewer, operator) = (console.viewer().await, console.operator().await);
     let acme = [
-        "3 accepted and 0 refused in the last hour",
+        "3 accepted, 0 refused and 0 got 500 or 503 in the last hour",
         "2 applied and 1 failed in the last hour",
         "1 delivered and 1 failed in the last hour",
         "<title id=\"attempts-title\">Attempts at webhooks</title>",
@@ -53,7 +53,7 @@ async fn the_last_hour_is_counted_for_each_agency_and_for_all() {
     let refused = format!(" ({}) are refused: 1 of 2 in the last 10 minutes, for the reason mismatch", forged.prefix);
     let of_key = format!("href=\"/agencies/other/refusals?key={}\"", forged.prefix);
     let others = [
-        "1 accepted and 1 refused in the last hour",
+        "1 accepted, 1 refused and 0 got 500 or 503 in the last hour",
         "1 applied and 0 failed",
         "0 delivered and 0 failed",
         &refused,
@@ -62,10 +62,10 @@ async fn the_last_hour_is_counted_for_each_agency_and_for_all() {
     operator.until_shown("/agencies/other", &others).await;
     console.world.database.execute("UPDATE refused_requests SET at = at - interval '3 minutes'").await;
     assert!(!operator.page("/agencies/other").await.contains(" are refused: "));
-    let all = ["4 accepted and 1 refused in the last hour", "3 applied and 1 failed", "1 delivered and 1 failed"];
-    let day = ["4 accepted and 1 refused in the last 24 hours", "The numbers of each hour"];
+    let all = ["4 accepted, 1 refused and 0 got 500", "3 applied and 1 failed", "1 delivered and 1 failed"];
+    let day = ["4 accepted, 1 refused and 0 got 500 or 503 in the last 24 hours", "The numbers of each hour"];
     operator.until_shown("/?range=24h", &day).await;
-    operator.until_shown("/agencies/other?range=7d", &["1 accepted and 1 refused in the last 7 days"]).await;
+    operator.until_shown("/agencies/other?range=7d", &["1 accepted, 1 refused and 0 got 500"]).await;
     let page = operator.until_shown("/", &all).await;
     for queue in ["events", "records", "crm"] {
         assert!(page.contains(&format!("Waiting in {queue}")), "{queue}: {page}");
@@ -175,6 +175,9 @@ async fn requests_whose_key_the_database_cannot_confirm_are_counted_for_their_ag
     console.world.proxies().postgres.restore();
     console.world.until_ready().await;
     viewer.until_shown("/agencies/acme", &["5 requests got 503 in the last 10 minutes"]).await;
+    for range in ["1h", "24h", "7d"] {
+        viewer.until_shown(&format!("/agencies/acme?range={range}"), &["0 refused and 5 got 500 or 503 in the"]).await;
+    }
     let found = format!("/agencies/acme/find?id={}", refused.header("x-request-id"));
     viewer.until_shown(&found, &["Answered 503", "replay_store_unavailable"]).await;
 }

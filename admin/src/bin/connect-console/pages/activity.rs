@@ -13,13 +13,15 @@ use maud::{Markup, html};
 type Series = (&'static str, fn(&ActivityMinute) -> i64);
 
 /// A chart: its id, its title, what was wanted, and what was not.
-const CHARTS: [(&str, &str, Series, Series); 3] = [
-    ("requests", "Requests without 5xx", ("accepted", |minute| minute.accepted), ("refused", |minute| minute.refused)),
-    ("events", "Events", ("applied", |minute| minute.applied), ("failed", |minute| minute.failed)),
+const CHARTS: [(&str, &str, Series, &[Series]); 3] = [
+    ("requests", "Requests", ("accepted", |minute| minute.accepted), NOT_ACCEPTED),
+    ("events", "Events", ("applied", |minute| minute.applied), &[("failed", |minute| minute.failed)]),
     ("attempts", "Attempts at webhooks", DELIVERED, UNDELIVERED),
 ];
+const NOT_ACCEPTED: &[Series] =
+    &[("refused", |minute| minute.refused), ("got 500 or 503", |minute| minute.server_errors)];
 const DELIVERED: Series = ("delivered", |minute| minute.delivered);
-const UNDELIVERED: Series = ("failed", |minute| minute.undelivered);
+const UNDELIVERED: &[Series] = &[("failed", |minute| minute.undelivered)];
 
 /// What is shown: its name in the URL and for people, its hours of which each has a bar, and after how many bars there is a tick. The
 /// last hour has a bar for each minute.
@@ -67,7 +69,7 @@ fn shown(range: &Range, counts: &[ActivityMinute], queues: &[QueueLengths]) -> M
             summary { (if range.hours == 0 { "The numbers of each minute" } else { "The numbers of each hour" }) }
             (table(range, counts, queues))
         }
-        p.soft { "Counted by the programs, every few seconds. Accepted and refused are requests that named a key; an attempt at a webhook that gets a 2xx status is delivered." }
+        p.soft { "Counted by the programs, every few seconds. Requests are those that named a key. Those that got 500 or 503 are kept of at most 16 minutes for each error code, so that of a longer outage only the end is shown. An attempt at a webhook that gets a 2xx status is delivered." }
     }
 }
 
@@ -91,16 +93,17 @@ fn periods(range: &Range, counts: &[ActivityMinute]) -> Vec<(Markup, Option<Mark
     counts.iter().enumerate().map(|(index, one)| (period(range, one.at), tick(index, one.at))).collect()
 }
 
-fn counted(range: &Range, counts: &[ActivityMinute], (id, title): (&str, &str), up: Series, down: Series) -> Markup {
-    let of = |(_, count): Series| counts.iter().map(count).collect::<Vec<_>>();
-    let (wanted, others) = (of(up), of(down));
+fn counted(range: &Range, counts: &[ActivityMinute], (id, title): (&str, &str), up: Series, down: &[Series]) -> Markup {
+    let of = |(name, count): &Series| (*name, counts.iter().map(count).collect::<Vec<i64>>());
+    let (wanted, others) = (of(&up), down.iter().map(of).collect::<Vec<_>>());
     let sum = |counts: &[i64]| number(counts.iter().fold(0, |sum, count| sum.saturating_add(*count)));
-    let about = format!("{} {} and {} {} in the last {}", sum(&wanted), up.0, sum(&others), down.0, range.text);
-    let (up, down) = ((up.0, wanted.as_slice()), Some((down.0, others.as_slice())));
-    chart::draw(
-        &Chart { id, title, periods: &periods(range, counts), up, down, limit: None, are_levels: false },
-        &about,
-    )
+    let mut sums: Vec<String> =
+        std::iter::once(&wanted).chain(&others).map(|(name, counts)| format!("{} {name}", sum(counts))).collect();
+    let last = sums.pop().unwrap_or_default();
+    let about = format!("{} and {last} in the last {}", sums.join(", "), range.text);
+    let others: Vec<(&str, &[i64])> = others.iter().map(|(name, counts)| (*name, counts.as_slice())).collect();
+    let (periods, up, down) = (periods(range, counts), (wanted.0, wanted.1.as_slice()), Some(others.as_slice()));
+    chart::draw(&Chart { id, title, periods: &periods, up, down, limit: None, are_levels: false }, &about)
 }
 
 fn length(range: &Range, counts: &[ActivityMinute], queue: &QueueLengths) -> Markup {
@@ -117,7 +120,7 @@ fn length(range: &Range, counts: &[ActivityMinute], queue: &QueueLengths) -> Mar
 fn table(range: &Range, counts: &[ActivityMinute], queues: &[QueueLengths]) -> Markup {
     let mut headings = vec![if range.hours == 0 { "Minute" } else { "Hour" }.to_owned()];
     for (_, title, up, down) in CHARTS {
-        headings.extend([up.0, down.0].map(|name| format!("#{title} {name}")));
+        headings.extend(std::iter::once(&up).chain(down).map(|(name, _)| format!("#{title} {name}")));
     }
     headings.extend(queues.iter().map(|queue| format!("#Waiting in {}", queue.queue.as_str())));
     let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
@@ -128,7 +131,7 @@ fn table(range: &Range, counts: &[ActivityMinute], queues: &[QueueLengths]) -> M
                 tr {
                     th scope="row" { (period(range, one.at)) }
                     @for (_, _, up, down) in CHARTS {
-                        td.number { (number((up.1)(one))) } td.number { (number((down.1)(one))) }
+                        @for (_, count) in std::iter::once(&up).chain(down) { td.number { (number(count(one))) } }
                     }
                     @for queue in queues { td.number { (number(queue.most.get(index).copied().unwrap_or_default())) } }
                 }
@@ -151,15 +154,17 @@ mod tests {
                 at: at + TimeDelta::minutes(minute),
                 applied: 2,
                 refused: 1,
+                server_errors: 3,
                 ..Default::default()
             })
             .collect();
         let queues = [QueueLengths { queue: Queue::Crm, most: (0..60).collect() }];
         let shown = shown(&HOUR, &hour, &queues).into_string();
         assert!(shown.contains("120 applied and 0 failed in the last hour"), "{shown}");
-        assert!(shown.contains("0 accepted and 60 refused in the last hour"), "{shown}");
+        assert!(shown.contains("0 accepted, 60 refused and 180 got 500 or 503 in the last hour"), "{shown}");
         assert!(shown.contains("59 messages in the current minute, 59 at the most"), "{shown}");
         assert_eq!(shown.matches("<svg").count(), 4);
+        assert!(shown.contains("Requests got 500 or 503</th>") && shown.contains("0 accepted, 1 refused, 3 got 500"));
         assert_eq!(shown.matches("<tr>").count(), 61, "a row for each minute");
         assert!(shown.find("00:59 UTC</time></th>") < shown.find("00:58 UTC</time></th>"), "the newest first");
         assert_eq!(shown.matches("<span>now</span>").count(), 4, "a tick of each chart");

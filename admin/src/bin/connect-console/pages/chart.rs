@@ -16,8 +16,8 @@ pub(crate) struct Chart<'a> {
     pub(crate) periods: &'a [(Markup, Option<Markup>)],
     /// What was wanted, drawn above the axis: its name and the counts.
     pub(crate) up: (&'a str, &'a [i64]),
-    /// What was not, drawn below the axis, so that it differs by more than its color.
-    pub(crate) down: Option<(&'a str, &'a [i64])>,
+    /// What was not, drawn below the axis, so that it differs by more than its color; a second one below the first.
+    pub(crate) down: Option<&'a [(&'a str, &'a [i64])]>,
     /// A line that is not to be reached.
     pub(crate) limit: Option<i64>,
     /// Whether the counts are those of moments: the legend shows the newest one instead of their sum.
@@ -42,7 +42,10 @@ pub(crate) fn draw(chart: &Chart<'_>, about: &str) -> Markup {
     let Chart { id, title, periods, up, down, limit, are_levels } = *chart;
     let total = |counts: &[i64]| if are_levels { counts.last().copied().unwrap_or_default() } else { sum(counts) };
     let most = |counts: &[i64]| counts.iter().copied().max().unwrap_or_default();
-    let most_down = down.map_or(0, |(_, counts)| most(counts));
+    let (below, of) =
+        (down.unwrap_or_default(), |counts: &[i64], at: usize| counts.get(at).copied().unwrap_or_default());
+    let down_at = |at: usize| below.iter().fold(0_i64, |sum, (_, counts)| sum.saturating_add(of(counts, at)));
+    let most_down = (0..periods.len()).map(down_at).max().unwrap_or_default();
     let most_up = most(up.1).max(limit.unwrap_or_default());
     // One scale for both, in which neither leaves its part. That of the lower part is half of it, and round as well.
     let below_scale = rounded_up(most_down.max(most_up / 2 + most_up % 2));
@@ -53,25 +56,33 @@ pub(crate) fn draw(chart: &Chart<'_>, about: &str) -> Markup {
     };
     let (width, end) =
         (10 * i64::try_from(periods.len()).unwrap_or(1).max(1), UP + if down.is_some() { DOWN } else { 0 });
-    let value = |(name, counts): (&str, &[i64]), at: usize| {
-        format!("{} {name}", number(counts.get(at).copied().unwrap_or_default()))
+    let values = |at: usize| {
+        let value = |(name, counts): &(&str, &[i64])| format!("{} {name}", number(of(counts, at)));
+        std::iter::once(&up).chain(below).map(value).collect::<Vec<_>>().join(", ")
     };
-    let values = |at: usize| match down {
-        Some(down) => format!("{}, {}", value(up, at), value(down, at)),
-        None => value(up, at),
+    let bars_below = |at: usize| {
+        let mut bottom = UP;
+        let mut bar = |counts: &[i64]| {
+            let top = bottom;
+            bottom += height(of(counts, at));
+            (top, bottom - top)
+        };
+        below.iter().map(|(_, counts)| bar(counts)).collect::<Vec<_>>()
     };
     html! {
         figure.chart {
             figcaption {
                 strong { (title) }
                 span.key { (number(total(up.1))) " " (up.0) }
-                @if let Some((name, counts)) = down { span.key.down { (number(total(counts))) " " (name) } }
+                @for (place, (name, counts)) in below.iter().enumerate() {
+                    span.key.down.second[place > 0] { (number(total(counts))) " " (name) }
+                }
                 @if let Some(limit) = limit { span.key.quota { "limit " (number(limit)) } }
             }
             div.plot.signed[down.is_some()] {
                 div.scale aria-hidden="true" {
                     span { (number(scale)) } span { "0" }
-                    @if let Some((name, _)) = down.filter(|_| most_down > 0) { span { (number(below_scale)) " " (name) } }
+                    @if let Some((name, _)) = below.first().filter(|_| most_down > 0) { span { (number(below_scale)) " " (name) } }
                 }
                 svg role="img" tabindex="0" data-chart aria-labelledby={ (id) "-title " (id) "-about" }
                     viewBox={ "0 0 " (width) " " (end) } preserveAspectRatio="none" {
@@ -80,12 +91,14 @@ pub(crate) fn draw(chart: &Chart<'_>, about: &str) -> Markup {
                     @for tick in [0, UP / 2] { line x1="0" x2=(width) y1=(tick) y2=(tick) {} }
                     @for (at, (name, _)) in periods.iter().enumerate() {
                         @let x = 10 * i64::try_from(at).unwrap_or_default();
-                        @let [above, below] = [Some(up), down].map(|part| part.and_then(|(_, counts)| counts.get(at).copied()).map_or(0, height));
+                        @let above = height(of(up.1, at));
                         g {
                             title { (name) ": " (values(at)) }
                             rect.area x=(x) y="0" width="10" height=(end) {}
                             @if above > 0 { rect x=(x + 1) y=(UP - above) width="8" height=(above) {} }
-                            @if below > 0 { rect.down x=(x + 1) y=(UP) width="8" height=(below) {} }
+                            @for (place, (top, height)) in bars_below(at).into_iter().enumerate() {
+                                @if height > 0 { rect.down.second[place > 0] x=(x + 1) y=(top) width="8" height=(height) {} }
+                            }
                         }
                     }
                     line.axis x1="0" x2=(width) y1=(UP) y2=(UP) {}
@@ -104,13 +117,13 @@ mod tests {
 
     fn drawn(up: &[i64], down: Option<&[i64]>, limit: Option<i64>) -> String {
         let periods: Vec<_> = (0..up.len()).map(|at| (html! { "10:0" (at) }, Some(html! { (at) }))).collect();
-        let down = down.map(|counts| ("refused", counts));
+        let down = down.map(|counts| [("refused", counts), ("got 503", &counts[..counts.len() / 2])]);
         let chart = Chart {
             id: "requests",
             title: "Requests",
             periods: &periods,
             up: ("accepted", up),
-            down,
+            down: down.as_ref().map(<[_; 2]>::as_slice),
             limit,
             are_levels: false,
         };
@@ -123,15 +136,16 @@ mod tests {
         for part in [
             "aria-labelledby=\"requests-title requests-about\"",
             "<desc id=\"requests-about\">120 accepted and 20 refused</desc>",
-            "<title>10:00: 0 accepted, 20 refused</title>",
-            "<span class=\"key down\">20 refused</span>",
+            "<title>10:00: 0 accepted, 20 refused, 20 got 503</title>",
+            "<span class=\"key down\">20 refused</span><span class=\"key down second\">20 got 503</span>",
             "<span>100</span><span>0</span><span>50 refused</span>",
             "class=\"down\" x=\"1\" y=\"200\" width=\"8\" height=\"40\"",
+            "class=\"down second\" x=\"1\" y=\"240\" width=\"8\" height=\"40\"",
             "height=\"160\"",
         ] {
             assert!(drawn.contains(part), "{part}: {drawn}");
         }
-        assert_eq!(drawn.matches("<rect").count() - drawn.matches("class=\"area\"").count(), 3, "{drawn}");
+        assert_eq!(drawn.matches("<rect").count() - drawn.matches("class=\"area\"").count(), 4, "{drawn}");
     }
 
     #[test]
