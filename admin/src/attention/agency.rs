@@ -1,7 +1,8 @@
 //! What an agency should look at, each with the page that tells more.
 
 use super::{
-    Attention, RECENT, counted, failed_events, failed_responses, is_over, recent, refused_requests, response_codes,
+    Attention, RECENT, after_event_error, counted, failed_events, failed_responses, is_over, recent, refusal_reasons,
+    refused_requests, response_codes,
 };
 use crate::activity::{ActivityMinute, last_hour};
 use crate::deliveries::{self, DeliveryQuery};
@@ -148,7 +149,7 @@ impl AgencyOverview {
         }
     }
 
-    /// Requests that were refused, by key with the most frequent reason. Of a busy key not all refusals are recorded.
+    /// Requests that were refused, of each key that still is. Of a busy key not all refusals are recorded.
     fn check_refusals(&self, refusals: &[RefusalCause], found: &mut Vec<Attention>) {
         let recorded: i64 = refusals.iter().map(|one| one.requests).sum();
         let refused = recent(&self.hour, |minute| minute.refused).max(recorded);
@@ -160,24 +161,19 @@ impl AgencyOverview {
         }
         let at_least = if recorded < refused { "at least " } else { "" };
         // Then the numbers of the agency are those of the key.
-        let is_lasting = |one: &RefusalCause, key: &str| one.key_prefix == key && !one.is_over;
-        let is_only_key = self.keys.len() == 1 && refusals.iter().all(|one| is_lasting(one, &self.keys[0].prefix));
+        let is_only_key = self.keys.len() == 1 && refusals.iter().all(|one| one.key_prefix == self.keys[0].prefix);
         let of = format!(" of {} in the last {RECENT} minutes", refused + accepted);
         let (at_least, of) = if is_only_key { ("", of.as_str()) } else { (at_least, "") };
         let mut keys = BTreeSet::new();
         let most_frequent = refusals.iter().filter(|one| !one.is_over && keys.insert(&one.key_prefix));
-        for (index, RefusalCause { key_prefix, reason, status, detail, requests, .. }) in most_frequent.enumerate() {
-            let of_key: i64 = refusals.iter().filter(|one| is_lasting(one, key_prefix)).map(|one| one.requests).sum();
-            let of_key = if is_only_key { refused } else { of_key };
-            let mostly = if of_key == *requests { "" } else { "mostly " };
-            let latest = if *requests == 1 { "" } else { "the latest: " };
-            let detail = detail.as_ref().map_or_else(String::new, |detail| format!(" ({latest}{detail})"));
+        for (index, RefusalCause { key_prefix, status, .. }) in most_frequent.enumerate() {
+            let all: Vec<&RefusalCause> = refusals.iter().filter(|one| one.key_prefix == *key_prefix).collect();
+            let of_key: i64 = if is_only_key { refused } else { all.iter().map(|one| one.requests).sum() };
+            let why = refusal_reasons(&all, of_key);
             let of_all = if index == 0 && !is_only_key { format!(" With all keys, {share}") } else { String::new() };
             let named = self.keys.iter().find(|key| key.prefix == *key_prefix);
             let key = named.map_or_else(|| key_prefix.clone(), |key| format!("{} ({key_prefix})", key.name));
-            let text = format!(
-                "Requests with the key {key} are refused: {at_least}{of_key}{of}, {mostly}for the reason {reason}{detail}.{of_all}"
-            );
+            let text = format!("Requests with the key {key} are refused: {at_least}{of_key}{of}, {why}.{of_all}");
             let (cause, page) = (format!("{REFUSED_KEY}{key_prefix}"), format!("/refusals?key={key_prefix}"));
             found.push(Attention::of_agency(cause, page, text, after_refusal(*status), of_key >= FAILURES));
         }
@@ -225,21 +221,6 @@ const fn after_refusal(status: i32) -> &'static str {
         }
         _ => "The responses say what is wrong; the page Refused requests has the latest.",
     }
-}
-
-/// What to do about failed events, by their error. They are not kept (D7), so no page lists them.
-fn after_event_error(error: &str) -> String {
-    let next = match error {
-        "insufficient_scope" => "Give the key the scope credit:write, and let the partner resend them.",
-        "contact_not_found" => "The partner must send contact.identified first, and resend them.",
-        "booking_not_found" => "The partner must send the booking first, or correct bookingRef, and resend them.",
-        "contact_erased" => "The partner must erase the person as well, and not resend them.",
-        "internal_error" => "Tell the operator. The partner must resend them later.",
-        _ => "The partner must correct and resend them.",
-    };
-    format!(
-        "{next} The response to the request has the id and error of each; docs/partners.md explains the errors of single events."
-    )
 }
 
 #[cfg(test)]
@@ -374,7 +355,10 @@ mod tests {
         let over = RefusalCause { is_over: true, ..cause("ck_1", "stale", 9) };
         assert_eq!(found(|_| {}, &[], std::slice::from_ref(&over)), []);
         let told = found(|_| {}, &[], &[over, cause("ck_1", "mismatch", 2)]);
-        assert!(told[0].0.contains("refused: 2, for the reason mismatch. With all keys"), "{told:?}");
+        assert!(told[0].0.contains("refused: 11 of 61 in the last 10 minutes, lately for mismatch (2)."), "{told:?}");
+        let equal = [cause("ck_1", "mismatch", 1), cause("ck_1", "scope", 1), cause("ck_2", "stale", 1)];
+        let told = found(|_| {}, &[], &equal);
+        assert!(told[0].0.contains("refused: 2, lately for mismatch (1), scope (1). With all keys, 3 "), "{told:?}");
         let many: Vec<_> = (0..=KEYS_MAX).map(|number| cause(&format!("ck_{number}"), "stale", 1)).collect();
         let mut lines = healthy().lines(&[], &many, NOW.parse().unwrap());
         assert_eq!(lines.len(), KEYS_MAX + 1);

@@ -10,8 +10,8 @@ mod installation;
 
 use crate::activity::{ActivityMinute, MINUTE, first_period};
 use crate::deliveries::first_id;
-use crate::store::attention::FailureCause;
 pub use crate::store::attention::{AttentionNews, MailRecipient, confirm_news, mail_recipients, postpone_news};
+use crate::store::attention::{FailureCause, RefusalCause};
 use crate::{Result, store};
 pub use agency::{AgencyOverview, shorten};
 use common::clock;
@@ -142,16 +142,45 @@ fn response_codes(failures: &[FailureCause]) -> BTreeMap<&str, i64> {
     failures.iter().filter_map(|one| Some((one.cause.strip_prefix("response:")?, one.failed))).collect()
 }
 
+/// Numbers of things, behind their names.
+fn listed(counts: impl IntoIterator<Item = (impl Display, impl Display)>) -> String {
+    counts.into_iter().map(|(name, count)| format!("{name} ({count})")).collect::<Vec<_>>().join(", ")
+}
+
 fn failed_responses(codes: &BTreeMap<&str, i64>) -> String {
     let status = if codes.contains_key("internal_error") { "500 or 503" } else { "503" };
     let requests = counted(codes.values().sum::<i64>(), "request", "requests");
-    let codes: Vec<String> = codes.iter().map(|(code, count)| format!("{code} ({count})")).collect();
-    format!("{requests} got {status} in the last {RECENT} minutes: {}.", codes.join(", "))
+    format!("{requests} got {status} in the last {RECENT} minutes: {}.", listed(codes))
 }
 
 fn refused_requests(refused: i64, accepted: i64) -> String {
     let (all, were) = (counted(refused + accepted, "request", "requests"), if refused == 1 { "was" } else { "were" });
     format!("{refused} of {all} {were} refused in the last {RECENT} minutes.")
+}
+
+/// Why so many requests with a key were refused: one reason if it lasts and has more than half, else those that last.
+fn refusal_reasons(all: &[&RefusalCause], refused: i64) -> String {
+    let (lasting, recorded) = (all.iter().filter(|one| !one.is_over), all.iter().map(|one| one.requests).sum::<i64>());
+    let Some(most) = lasting.clone().find(|one| 2 * one.requests > recorded) else {
+        return format!("lately for {}", listed(lasting.map(|one| (&one.reason, one.requests))));
+    };
+    let mostly = if most.requests == refused { "" } else { "mostly " };
+    let latest = if most.requests == 1 { "" } else { "the latest: " };
+    let detail = most.detail.as_ref().map_or_else(String::new, |detail| format!(" ({latest}{detail})"));
+    format!("{mostly}for the reason {}{detail}", most.reason)
+}
+
+/// What the error of failed events means, and what to do. They are not kept (D7), so no page lists them.
+fn after_event_error(error: &str) -> String {
+    let next = match error {
+        "insufficient_scope" => "The key lacks the scope credit:write. Add it, and let the partner resend them.",
+        "contact_not_found" => "No contact matches. The partner must send contact.identified first, and resend them.",
+        "booking_not_found" => "No booking matches. The partner must send it, or correct bookingRef, and resend them.",
+        "contact_erased" => "The agency erased the person. The partner must do so as well, and not resend them.",
+        "internal_error" => "Connect could not apply them. Tell the operator. The partner must resend them later.",
+        _ => "A field is missing or invalid. The partner must correct and resend them.",
+    };
+    format!("{next} The response to the request has the id and error of each.")
 }
 
 const AFTER_DEAD_LETTERS: &str = "Correct the receiver, then replay what was dead-lettered.";

@@ -36,11 +36,8 @@ fn of_queue(queue: &QueueArguments, max_length: u32) -> Vec<Finding> {
     }
     if let Some(queue) = dead_of.filter(|_| depth.ready > 0) {
         // Notices of webhooks cannot be dropped.
-        let requeue = if queue == "webhooks" {
-            "requeue them: those that were replayed or delivered meanwhile are left out"
-        } else {
-            "requeue or drop them"
-        };
+        let webhooks = "requeue them: those that were replayed or delivered meanwhile are left out";
+        let requeue = if queue == "webhooks" { webhooks } else { "requeue or drop them" };
         findings.push(Finding::warning(
             format!("{} messages wait in {name}", depth.ready),
             format!(

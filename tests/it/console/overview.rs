@@ -45,7 +45,7 @@ async fn the_last_hour_is_counted_for_each_agency_and_for_all() {
         "1 delivered and 1 failed in the last hour",
         "<title id=\"attempts-title\">Attempts at webhooks</title>",
         &failed,
-        "docs/partners.md explains the errors of single events",
+        "No contact matches. The partner must send contact.identified first",
     ];
     let page = viewer.until_shown("/agencies/acme", &acme).await;
     assert!(!page.contains("Waiting in"), "queues are the operator's: {page}");
