@@ -114,15 +114,9 @@ console.log(`[${sent.map((response) => response.status).join(', ')}]`);";
         "<?php\n{}{}",
         block("integrators.md", "Use the records API", "php"),
         r#"
-function status(string $method, string $target, string $body): string {
-    $headers = connect_headers($method, $target, $body);
-    $lines = array_map(fn ($name) => "$name: $headers[$name]", array_keys($headers));
-    $http = ['method' => $method, 'header' => $lines, 'content' => $body, 'ignore_errors' => true];
-    file_get_contents(getenv('CONNECT_URL') . $target, false, stream_context_create(['http' => $http]));
-    return explode(' ', $http_response_header[0])[1];
-}
 $base = '/api/v1/crm/connect';
-echo '[', status('GET', "$base/clients?email=php%40b.example", ''), ', ', status('POST', "$base/events", '{"events":   []}'), ']';"#
+$sent = [connect_request('GET', "$base/clients?email=php%40b.example"), connect_request('POST', "$base/events", '{"events":   []}')];
+echo '[', implode(', ', array_column($sent, 0)), ']';"#
     );
     let with_httpx = python_tool("python").await.as_std().get_program().to_string_lossy().into_owned();
     for (interpreter, program) in [(with_httpx.as_str(), python), ("node --input-type=module", node), (PHP, php)] {
