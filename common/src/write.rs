@@ -184,7 +184,10 @@ impl WriteRefusal {
             Self::StaleWrite { .. } => (412, "The record has changed since"),
             Self::IdempotencyKeyReused => (422, "This Idempotency-Key was used with a different request"),
             Self::ReasonRequired => (422, "A lost enquiry needs a reason of at least 5 characters"),
-            Self::StageNotAllowed => (422, "This stage is set by a workflow or needs a trip first"),
+            Self::StageNotAllowed => (
+                422,
+                "This stage is set by a workflow or needs a trip first; inquiry, follow_up, building_proposal, negotiation and lost can be set",
+            ),
             Self::OwnerNotMember => (422, "The owner is not an active member of the agency"),
             Self::ProposalNotSent => (422, "The proposal was not sent"),
             Self::BookingRefConflict { .. } => (409, "Another enquiry's booking has this reference"),
