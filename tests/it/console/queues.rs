@@ -1,7 +1,8 @@
 //! Queues and dead letters in the browser.
 
 use super::{ConsoleWorld, body};
-use tests::{MAX_WAIT, World, eventually, until_equal};
+use serde_json::json;
+use tests::{MAX_WAIT, QueuedMessage, World, eventually, text, until_equal};
 
 #[tokio::test]
 async fn dead_letters_are_seen_requeued_and_dropped() {
@@ -21,7 +22,7 @@ async fn dead_letters_are_seen_requeued_and_dropped() {
     let until_dead = async |count: usize| {
         eventually("dead letters are listed", MAX_WAIT, async || {
             let page = operator.page("/queues/crm").await;
-            let rows = page.matches("cannot be parsed as an action").count();
+            let rows = page.matches(">cannot be parsed as an action").count();
             if rows == count { Ok(page) } else { Err(page) }
         })
         .await
@@ -44,6 +45,15 @@ async fn dead_letters_are_seen_requeued_and_dropped() {
     for missing in ["/queues/none", "/queues/events.dead", "/queues/webhooks.dead/drop"] {
         assert_eq!(operator.get(missing).await.status, 404, "{missing}");
     }
+    let tenants = console.world.database.rows("SELECT tenant_id FROM tenants WHERE slug = 'acme'", &[]).await;
+    let tenant = &tenants[0]["tenant_id"];
+    let meta = json!({"tenantId": tenant, "deliveryId": tenant, "subscriptionId": tenant, "eventId": tenant,
+        "eventType": "lead.assigned", "attempt": 6, "publishedAt": "2026-05-01T10:00:00Z", "reason": "status 500"});
+    let notice = QueuedMessage::new(b"{}").with_meta(&meta.to_string());
+    console.world.queues.publish_message("webhooks.dead", &notice).await;
+    let delivery = format!("<a href=\"/agencies/acme/deliveries/{}\">lead.assigned</a>", text(tenant));
+    let parts = [delivery.as_str(), ">acme</td>", ">all attempts failed: status 500</td>", "2026-05-01T10:00:00.000Z"];
+    operator.until_shown("/queues/webhooks", &parts).await;
     let webhooks = operator.change("/queues/webhooks/requeue", &[]).await;
     assert_eq!(webhooks, "/queues/webhooks?done=requeued");
 }

@@ -2,12 +2,13 @@
 
 use crate::context::{Change, Context, RequestSteps, View};
 use crate::failure::Failure;
-use crate::format::{data_table, number, time_or, time_text};
+use crate::format::{data_table, number, time_or};
 use crate::layout;
 use crate::pages::form::confirmation;
 use admin::SilentObserver;
 use admin::audit::Actor;
 use admin::queues::{self, DeadLetterDrop, DeadLetterView, MacStatus};
+use admin::tenants::{self, Tenant};
 use common::broker::Queue;
 use maud::{Markup, html};
 use warp::reply::Response;
@@ -60,6 +61,7 @@ pub(crate) async fn dead_letters(context: Context<'_>) -> Result<Response, Failu
     let listed = queues::dead_letters(&broker.connection, queue, SHOWN_MAX, Some(&context.app.master_keys)).await;
     broker.close().await;
     let listed = listed?;
+    let agencies = if listed.is_empty() { Vec::new() } else { tenants::list(&*context.lease().await?).await? };
     let path = format!("/queues/{}", queue.as_str());
     let content = html! {
         @if listed.is_empty() {
@@ -70,42 +72,41 @@ pub(crate) async fn dead_letters(context: Context<'_>) -> Result<Response, Failu
                 a.button.danger href={ (path) "/drop" } { "Drop" }
             }
             p.soft { "The oldest " (listed.len()) ". Bodies are not shown, because they contain contact data." }
-            (table(&listed))
+            (table(&listed, &agencies))
         }
         p { a href="/queues" { "All queues" } }
     };
     Ok(layout::page(&context, &format!("Dead letters of {}", queue.as_str()), &content))
 }
 
-fn table(listed: &[DeadLetterView]) -> Markup {
-    html! {
-        (data_table(&["Type", "Why", "MAC", "Dead-lettered", "Published", "Ids", "#Bytes"], &html! {
-            @for letter in listed {
-                tr {
-                    th scope="row" { (letter.metadata.kind.as_deref().unwrap_or("unknown")) }
-                    td { (letter.why) }
-                    td { (letter.mac.map_or("-", MacStatus::as_str)) }
-                    td { (letter.at.as_deref().map_or_else(|| html! { "-" }, time_text)) }
-                    td { (time_or(letter.metadata.published_at.as_deref(), "-")) }
-                    td {
-                        @for (name, id) in ids(letter) { (name) " " code { (id) } br; }
-                    }
-                    td.number { (letter.bytes) }
+/// A line each. Of a webhook that failed the type leads to its delivery.
+fn table(listed: &[DeadLetterView], agencies: &[Tenant]) -> Markup {
+    let rows = html! {
+        @for letter in listed {
+            @let about = &letter.metadata;
+            @let agency = agencies.iter().find(|agency| Some(agency.id) == about.tenant_id).map(|agency| agency.slug.as_str());
+            @let kind = about.kind.as_deref().unwrap_or("unknown");
+            @let why = letter.why.replace("see connectctl delivery show", letter.reason.as_deref().unwrap_or("see its delivery"));
+            @let id = about.request_id.map(|id| id.to_string());
+            tr {
+                th scope="row" {
+                    @if let Some((agency, id)) = agency.zip(about.delivery_id) { a href={ "/agencies/" (agency) "/deliveries/" (id) } { (kind) } }
+                    @else { (kind) }
                 }
+                td { (agency.unwrap_or("-")) }
+                td.wide title=(why) { (why) }
+                // What no broker has dead-lettered was published as a dead letter.
+                td { (time_or(letter.at.as_deref().or(about.published_at.as_deref()), "-")) }
+                td { (letter.mac.map_or("-", MacStatus::as_str)) }
+                td.long title=[id.as_ref().or(letter.message_id.as_ref())] {
+                    @if let Some(id) = &id { a href={ "/find?id=" (id) } { "request " (id) } }
+                    @else { (letter.message_id.as_deref().unwrap_or("-")) }
+                }
+                td.number { (letter.bytes) }
             }
-        }))
-    }
-}
-
-fn ids(letter: &DeadLetterView) -> Vec<(&'static str, String)> {
-    let about = &letter.metadata;
-    let ids = [
-        ("request", about.request_id.map(|id| id.to_string())),
-        ("delivery", about.delivery_id.map(|id| id.to_string())),
-        ("event", about.event_id.map(|id| id.to_string())),
-        ("message", letter.message_id.clone()),
-    ];
-    ids.into_iter().filter_map(|(name, id)| Some((name, id?))).collect()
+        }
+    };
+    html! { div.lines { (data_table(&["Type", "Agency", "Why", "Dead-lettered", "~MAC", "~Id", "~#Bytes"], &rows)) } }
 }
 
 pub(crate) async fn confirm_requeue(view: View<'_>) -> Result<Response, Failure> {
