@@ -32,7 +32,8 @@ async fn failed_deliveries_are_seen_and_replayed_one_by_one_and_all_that_match()
     assert_eq!(links(&listed("?type=booking.confirmed").await), 0);
     assert_eq!(links(&listed("?to=2020-01-01T00:00").await), 0);
     assert_eq!(links(&listed("?range=1h").await), 3);
-    assert!(listed("?state=lost").await.contains("state &quot;lost&quot; is not known. It was ignored."));
+    let fault = "state &quot;lost&quot; is not known: choose pending, delivered, dead, dropped. It was ignored.";
+    assert!(listed("?state=lost").await.contains(fault));
 
     let rows = world.database.rows("SELECT delivery_id, event_id FROM deliveries ORDER BY delivery_id", &[]).await;
     let first = text(&rows[0]["delivery_id"]);

@@ -31,7 +31,7 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
     let content = html! {
         p { "Each change that was made with the settings area or with connectctl." }
         (filter_form(&filter, path))
-        @for fault in filter.faults() { p.fault { (fault) } }
+        @for fault in filter.faults() { p.fault { (fault) ". It was ignored." } }
         @if listed.items.is_empty() { p { "There is no such record." } } @else { (table(&listed.items, view.tenant_if_any().is_none())) (export_form(&view, &filter, path)) }
         @if next.is_some() { p { a.button.plain href=(filter.path(path, next)) { "Older" } } }
         @if filter.selected.before.is_some() { p { a href=(filter.path(path, None)) { "To the newest" } } }
@@ -85,13 +85,10 @@ fn table(records: &[AuditRecord], of_all: bool) -> Markup {
 
 /// The filter in the fields of a query or a form, for the records of a tenant or of all.
 fn parse_filter(fields: &Fields, tenant: Option<&Tenant>) -> Filter<AuditFilter> {
-    Filter::parse(fields, &["action", "who", "from", "to"], |typed| AuditFilter {
-        tenant: tenant.map(|tenant| tenant.slug.clone()),
-        from: typed.time("from"),
-        to: typed.time("to"),
-        action: typed.text("action"),
-        who: typed.text("who"),
-        before: before(fields),
+    Filter::parse(fields, &["action", "who", "from", "to"], |typed| {
+        let (from, to) = typed.period();
+        let tenant = tenant.map(|tenant| tenant.slug.clone());
+        AuditFilter { tenant, from, to, action: typed.text("action"), who: typed.text("who"), before: before(fields) }
     })
 }
 
@@ -115,7 +112,7 @@ pub(crate) async fn export(mut change: Change<'_>) -> Result<Response, Failure> 
     let name = format!("audit-{of}.{}", format.as_str());
     let filter = parse_filter(change.form(), tenant);
     if !filter.faults().is_empty() {
-        return Err(Failure::BadRequest("the times of the filter must be dates with times"));
+        return Err(Failure::BadRequest("correct the times of the filter"));
     }
     let app = change.context().app;
     let place = app.exports.take(of, EXPORTS, EXPORTS_OF_ONE);

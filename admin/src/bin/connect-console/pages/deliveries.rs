@@ -51,13 +51,18 @@ const RANGES: [(&str, &str, TimeDelta); 3] = [
 /// The filter in the fields of a query or a form.
 pub(super) fn parse_filter(fields: &Fields) -> Filter<DeliveryQuery> {
     let range = |name: &str| RANGES.into_iter().find(|(known, ..)| *known == name);
-    Filter::parse(fields, &["state", "type", "subscription", "from", "to", "range"], |typed| DeliveryQuery {
-        state: typed.parse("state", "state", DeliveryState::parse),
-        event_type: typed.parse("type", "event type", OutboundType::parse),
-        subscription: typed.parse("subscription", "subscription", |text| Uuid::try_parse(text).ok()),
-        from: typed.time("from").or_else(|| Some(clock::database_now() - typed.parse("range", "range", range)?.2)),
-        to: typed.time("to"),
-        before: before(fields),
+    let ranges = RANGES.map(|(name, ..)| name);
+    let types: Vec<_> = OutboundType::ALL.iter().map(|known| known.as_str()).collect();
+    Filter::parse(fields, &["state", "type", "subscription", "from", "to", "range"], |typed| {
+        let (from, to) = typed.period();
+        DeliveryQuery {
+            from: from.or_else(|| Some(clock::database_now() - typed.choice("range", "range", &ranges, range)?.2)),
+            to,
+            state: typed.choice("state", "state", &DeliveryState::ALL.map(DeliveryState::as_str), DeliveryState::parse),
+            event_type: typed.choice("type", "event type", &types, OutboundType::parse),
+            subscription: typed.parse("subscription", "subscription", |text| Uuid::try_parse(text).ok()),
+            before: before(fields),
+        }
     })
 }
 
@@ -347,7 +352,11 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_named() {
         let filter = parse_filter(&Fields::parse(b"state=lost&from=yesterday&subscription=1").unwrap());
-        assert_eq!(filter.faults().len(), 3, "{:?}", filter.faults());
+        let state = "state \"lost\" is not known: choose pending, delivered, dead, dropped".to_owned();
+        assert!(filter.faults().len() == 3 && filter.faults().contains(&state), "{:?}", filter.faults());
+        assert_eq!(filter.selected, DeliveryQuery::default());
+        let filter = parse_filter(&Fields::parse(b"from=2026-05-01T10:00&to=2026-05-01T09:00").unwrap());
+        assert_eq!(filter.faults(), ["the period ends before it begins, because \"from\" is after \"to\""]);
         assert_eq!(filter.selected, DeliveryQuery::default());
     }
 }

@@ -41,8 +41,28 @@ impl Typed {
         parsed
     }
 
+    /// [`parse`](Self::parse) of a field that has these values, which a fault names.
+    pub(crate) fn choice<T>(
+        &mut self, name: &str, what: &str, values: &[&str], parse: impl Fn(&str) -> Option<T>,
+    ) -> Option<T> {
+        let before = self.faults.len();
+        let parsed = self.parse(name, what, parse);
+        self.faults[before..].iter_mut().for_each(|fault| fault.push_str(&format!(": choose {}", values.join(", "))));
+        parsed
+    }
+
+    /// The times `from` and `to`. If the period ends before it begins, it is ignored.
+    pub(crate) fn period(&mut self) -> (Option<DateTime<Utc>>, Option<DateTime<Utc>>) {
+        let (from, to) = (self.time("from"), self.time("to"));
+        if from.zip(to).is_some_and(|(from, to)| from > to) {
+            self.faults.push("the period ends before it begins, because \"from\" is after \"to\"".to_owned());
+            return (None, None);
+        }
+        (from, to)
+    }
+
     /// The value of a field that [`parse_time`] reads.
-    pub(crate) fn time(&mut self, name: &str) -> Option<DateTime<Utc>> {
+    fn time(&mut self, name: &str) -> Option<DateTime<Utc>> {
         self.parse(name, "time", parse_time)
     }
 }

@@ -27,6 +27,9 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
     let listed = view.shown(listed);
     let content = html! {
         (filter_form(&view, &filter))
+        @if let Some(stage) = query.optional("stage").filter(|_| filter.stage.is_none()) {
+            p.fault { "stage " (format!("{stage:?}")) " is not known: choose " (Stage::ALL.map(Stage::as_str).join(", ")) ". It was ignored." }
+        }
         @if listed.items.is_empty() {
             p { "There is no such enquiry. An enquiry opens with an event " code { "enquiry.submitted" } ", or with POST /leads." }
         } @else {
