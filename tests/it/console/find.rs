@@ -62,7 +62,7 @@ async fn an_event_is_followed_from_its_request_to_the_attempts_of_its_webhooks()
     let failed = Value::from(world.http().send(&failing).await.assert_status(200).header("x-request-id"));
     until_equal("the request of a failed event is found", "failed", async || by(&failed).await).await;
     let unknown = console.viewer().await.page("/agencies/acme/find?id=order-4712").await;
-    assert!(unknown.contains("Nothing is known of"), "{unknown}");
+    assert!(unknown.contains("<div data-refresh=\"10\"><p>Nothing is known of"), "{unknown}");
     assert!(unknown.contains("An event that failed is not kept"), "{unknown}");
     world.add_tenant("other").await;
     for id in [&Value::from(" order-4711 "), &attempt["deliveryId"], &result["leadId"], &applied["requestId"]] {
@@ -140,4 +140,6 @@ async fn enquiries_of_a_campaign_are_found_as_it_was_sent_and_trimmed() {
         let page = viewer.page(&format!("/agencies/acme/pipeline?campaign={sent}")).await;
         assert_eq!(page.contains("ENQ-"), expected, "{sent}: {page}");
     }
+    let page = viewer.page("/agencies/acme/pipeline?stage=xyz").await;
+    assert!(page.contains("stage &quot;xyz&quot; is not known: choose inquiry, follow_up, "), "{page}");
 }

@@ -19,7 +19,8 @@ async fn the_owner_of_the_key_sees_why_and_nobody_else() {
     for visitor in [console.viewer().await, console.admin().await, console.operator().await] {
         for path in [PAGE, &of_key] {
             let list = visitor.page(path).await;
-            assert!(list.contains("stale") && list.contains(&one), "{list}");
+            let parts = ["stale", "data-refresh=\"10\"", one.as_str()];
+            assert!(parts.iter().all(|part| list.contains(part)), "{list}");
             assert!(list.contains(&format!("title=\"{}\"><bdi>", world.key.prefix)), "{list}");
         }
         let page = visitor.page(&one).await;

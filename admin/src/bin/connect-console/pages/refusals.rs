@@ -38,11 +38,11 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
         @if let Some(key) = &key {
             p { "Only requests with the key " a href=(view.tenant_path(&format!("/keys/{}", key.prefix))) { bdi { (key.name) } } ". " a href=(base) { "Of all keys" } }
         }
-        @if listed.items.is_empty() {
-            p { "There is no refused request. One appears about two seconds after it was refused." }
-            p { "A request whose key does not exist is not shown: compare X-Connect-Key with the list of keys." }
-        } @else {
-            (table(&view, &listed.items, &keys))
+        div data-refresh="10" {
+            @if listed.items.is_empty() {
+                p { "There is no refused request. One appears about two seconds after it was refused." }
+                p { "A request whose key does not exist is not shown: compare X-Connect-Key with the list of keys." }
+            } @else { (table(&view, &listed.items, &keys)) }
         }
         @if let Some(next) = next { p { a.button.plain href=(path(&next)) { "Older" } } }
         @if before.is_some() { p { a href=(path("")) { "To the newest" } } }
@@ -66,7 +66,8 @@ fn table(view: &View<'_>, listed: &[RefusedRequest], keys: &[Key]) -> Markup {
                 th scope="row" { a href=(path(refused)) { (refused.reason) } }
                 td.wide title=[&refused.detail] { (shortened(refused.detail.as_deref().unwrap_or("-"))) }
                 // Below the address that all routes have.
-                td.tight { code { (refused.method) " " (refused.route.strip_prefix("/api/v1/crm/connect").unwrap_or(&refused.route)) } }
+                @let route = format!("{} {}", refused.method, refused.route.strip_prefix("/api/v1/crm/connect").unwrap_or(&refused.route));
+                td.long title=(route) { (route) }
                 td { (refused.status) }
                 td.long title=(refused.key_prefix) {
                     @if let Some(key) = keys.iter().find(|key| key.prefix == refused.key_prefix) {
@@ -76,7 +77,7 @@ fn table(view: &View<'_>, listed: &[RefusedRequest], keys: &[Key]) -> Markup {
                     }
                 }
                 td.tight {
-                    (time(refused.at))
+                    (time(refused.at)) " "
                     @if alike.len() > 1 {
                         details {
                             summary { (alike.len()) " times" }
@@ -121,7 +122,7 @@ fn facts(view: &View<'_>, refused: &RefusedRequest) -> Markup {
             dt { "Request" } dd { code data-copy { (refused.request_id) } }
             dt { "Dry run" } dd { @if refused.dry_run { "yes, not counted" } @else { "no" } }
             dt { "Timestamp of the signature (t)" } dd { @match refused.signed_at { Some(t) => code { (t) }, None => "-" } }
-            dt { "Body" } dd { (refused.body_bytes) " bytes" }
+            dt { "Bytes of the body" } dd { (refused.body_bytes) }
             dt { "SHA-256 of the body" } dd { @match &refused.body_sha256 { Some(hash) => code data-copy { (hash) }, None => "-" } }
         }
         p.soft { "The body and the signature are not stored." }

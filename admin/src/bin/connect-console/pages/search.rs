@@ -36,7 +36,7 @@ async fn page(view: View<'_>, tenant: Option<&str>, path: &str) -> Result<Respon
     let content = html! {
         (form(path, id, with_emails))
         @if !text::is_blank(id) {
-            @if steps.is_empty() { (nothing(id, with_emails)) } @else { (timeline(&steps)) }
+            div data-refresh="10" { @if steps.is_empty() { (nothing(id, with_emails)) } @else { (timeline(&steps)) } }
         }
     };
     Ok(layout::page(&view, "Where is my event?", &content))
