@@ -23,7 +23,7 @@ impl CheckedReceiver {
 /// the name service for up to ten seconds, so a caller holds no connection of a pool meanwhile.
 pub async fn check_receiver(text: &str, egress: &EgressSettings) -> Result<CheckedReceiver> {
     let wrong = |what: &str| AdminError::ReceiverRefused(format!("url {what}"));
-    let url = ReceiverUrl::parse(text).map_err(wrong)?;
+    let url = if text.is_empty() { Err("must not be empty") } else { ReceiverUrl::parse(text) }.map_err(wrong)?;
     let refused = |address| egress.check_address(address).map_err(|why| RefusedAddress { address, why });
     if let Host::Address(address) = url.host() {
         refused(*address).map_err(|error| AdminError::ReceiverRefused(error.to_string()))?;
@@ -58,6 +58,7 @@ mod tests {
     #[tokio::test]
     async fn a_refusal_says_what_is_wrong() {
         assert_eq!(refusal(false, "https://10.0.0.1/").await, "address 10.0.0.1 is not public: private");
+        assert_eq!(refusal(true, "").await, "url must not be empty");
         assert_eq!(refusal(false, "http://93.184.215.14/").await, "url must begin with https://");
         let expected = "url must have a port that CONNECT_WEBHOOK_PORTS lists";
         assert_eq!(refusal(false, "https://93.184.215.14:22/").await, expected);

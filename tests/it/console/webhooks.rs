@@ -116,7 +116,7 @@ async fn a_refused_receiver_is_explained_beside_its_field() {
         ("https://93.184.215.14:22/", "", "URL of the receiver must have a port that CONNECT_WEBHOOK_PORTS lists"),
         ("https://localhost/", "", "host &quot;localhost&quot; is not public</p>"),
         ("javascript:alert(1)", "", ">URL of the receiver must"),
-        ("", "", ">URL of the receiver must"),
+        ("", "", ">URL of the receiver must not be empty"),
         ("https://93.184.215.14/", "ck_unknown", "is not an active key of this tenant"),
     ] {
         let response = visitor.post(WEBHOOKS, &[("url", url), ("key", key), ("events", "lead.assigned")]).await;

@@ -53,7 +53,7 @@ const NOTICES: [(&str, &str); 18] = [
     ("resumed", "The subscription is active. Deliveries that waited are being sent."),
     ("removed", "The subscription was removed, and its deliveries that waited or failed for good were dropped."),
     ("replayed", "The delivery is being sent again."),
-    ("replay-created", "The deliveries are being sent again."),
+    ("replay-created", "The replay was created. Its progress is shown below."),
     ("replay-stopped", "The replay was stopped. What was replayed already is sent."),
     ("url", "The URL was changed. Deliveries that wait go to the new one."),
     ("events", "The event types were changed. They hold for events from now on."),

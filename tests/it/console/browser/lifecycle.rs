@@ -267,7 +267,7 @@ async fn the_main_paths_work_without_scripts() {
     person.open("/agencies/acme/deliveries?state=dead").await;
     person.page.follow("Replay everything that matches").await;
     person.page.follow("Send them again").await;
-    person.sees("The deliveries are being sent again.").await;
+    person.sees("The replay was created.").await;
     console.world.database.until_count("SELECT count(*) FROM deliveries WHERE state = 'dead'", 0).await;
     person.page.follow("Sign out").await;
     assert_eq!(person.page.path().await, "/sign-in");

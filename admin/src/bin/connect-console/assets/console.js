@@ -38,6 +38,7 @@ const addCopyButton = (block) => {
     try {
       await navigator.clipboard.writeText(block.textContent);
       button.textContent = 'Copied';
+      setTimeout(() => { button.textContent = 'Copy'; }, 2000);
     } catch {
       button.textContent = 'Select the text and copy it';
     }

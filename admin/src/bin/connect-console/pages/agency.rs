@@ -27,7 +27,7 @@ async fn with_faults(view: View<'_>, faults: &Faults) -> Result<Response, Failur
             dt { "Slug" } dd { code { (tenant.slug) } span.soft { " as partners send it in X-Connect-Tenant" } }
             dt { "Enquiry prefix" } dd { code { (tenant.enquiry_prefix) } span.soft { " as in " (tenant.enquiry_prefix) "-2026-000001" } }
             dt { "Traveller Discovery" } dd { (if tenant.discovery { "on" } else { "off" }) }
-            dt { "Monthly quota" } dd { (tenant.monthly_quota.map_or_else(|| "no limit".to_owned(), |quota| format!("{} records writes", number(quota)))) }
+            dt { "Monthly quota of records writes" } dd { (tenant.monthly_quota.map_or_else(|| "no limit".to_owned(), number)) }
             dt { "Read limit" } dd { (tenant.reads_per_second) " reads per second and key" }
             dt { "Created" } dd { (time(tenant.created_at)) }
         }

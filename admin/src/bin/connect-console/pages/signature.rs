@@ -126,7 +126,7 @@ fn shown(report: &SignatureReport) -> Markup {
         h2 { "Text to sign" }
         pre.wrapped { code data-copy { (&report.to_sign[..cut.unwrap_or(report.to_sign.len())]) } }
         p.soft {
-            (report.to_sign.len()) " bytes" @if cut.is_some() { ", of which the beginning is shown" }
+            "Length in bytes: " (report.to_sign.len()) @if cut.is_some() { ", of which the beginning is shown" }
             ". The signature is the HMAC-SHA256 of these bytes under the secret, in hex."
         }
     }

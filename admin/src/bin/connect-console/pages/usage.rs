@@ -20,14 +20,15 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
     let periods = months.iter().enumerate().map(|(at, (month, _))| (html! { (month) }, Some(tick(at, month))));
     let periods: Vec<_> = periods.collect();
     let writes: Vec<i64> = months.iter().map(|(_, writes)| *writes).collect();
-    let up = ("records writes", writes.as_slice());
+    let up = ("counted", writes.as_slice());
     let limit = tenant.monthly_quota;
-    let chart = Chart { id: "usage", title: "By month", periods: &periods, up, down: None, limit, are_levels: false };
+    let chart =
+        Chart { id: "usage", title: "Records writes", periods: &periods, up, down: None, limit, are_levels: false };
     let quota = limit.map_or_else(|| "no limit".to_owned(), |quota| format!("{} a month", number(quota)));
     let content = html! {
         p { "Successful writes of the records API by calendar month (UTC). Repeated writes and reads do not count." }
         dl {
-            dt { "This month" } dd { (number(writes.last().copied().unwrap_or_default())) " records writes" }
+            dt { "Records writes this month" } dd { (number(writes.last().copied().unwrap_or_default())) }
             dt { "Quota" } dd { (quota) }
         }
         @if writes.iter().sum::<i64>() == 0 {
