@@ -15,15 +15,13 @@ const MONTHS: u32 = 12;
 pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
     let tenant = view.tenant()?;
     let months = tenants::usage_of_last_months(view.client(), tenant.id, MONTHS).await?;
-    // The first label and those of January have the year.
-    let tick = |at: usize, month: &str| html! { (month.get(5..).filter(|of| at > 0 && *of != "01").unwrap_or(month)) };
-    let periods = months.iter().enumerate().map(|(at, (month, _))| (html! { (month) }, Some(tick(at, month))));
-    let periods: Vec<_> = periods.collect();
+    let has_year = |month: &String| month.ends_with("-01") || months.first().is_some_and(|(first, _)| first == month);
+    let tick = |month: &String| html! { (month.get(5..).filter(|_| !has_year(month)).unwrap_or(month)) };
+    let periods: Vec<_> = months.iter().map(|(month, _)| (html! { (month) }, Some(tick(month)))).collect();
     let writes: Vec<i64> = months.iter().map(|(_, writes)| *writes).collect();
     let up = ("counted", writes.as_slice());
     let limit = tenant.monthly_quota;
-    let chart =
-        Chart { id: "usage", title: "Records writes", periods: &periods, up, down: None, limit, are_levels: false };
+    let chart = Chart { id: "usage", title: "Writes", periods: &periods, up, down: None, limit, are_levels: false };
     let quota = limit.map_or_else(|| "no limit".to_owned(), |quota| format!("{} a month", number(quota)));
     let content = html! {
         p { "Successful writes of the records API by calendar month (UTC). Repeated writes and reads do not count." }

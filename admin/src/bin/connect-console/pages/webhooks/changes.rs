@@ -260,14 +260,13 @@ fn outcome(view: &View<'_>, delivery: &Delivery, attempt: &Attempt) -> Markup {
 
 /// Code that verifies webhooks with a new secret, in three languages. A secret consists of characters of base64, so that it cannot end a quotation.
 fn verification_samples(secret: &str) -> Markup {
-    let samples = [("Python 3", PYTHON), ("Node 18 or later", NODE), ("PHP 8", PHP)];
     html! {
         h2 { "Verify a webhook" }
         p {
             "Call " code { "verify" } " with the header " code { "X-Connect-Signature" } " and the raw body, before anything parses it. "
             "Then respond with a 2xx within 10 seconds, and ignore an event id that you have seen."
         }
-        @for (name, code) in samples {
+        @for (name, code) in [("Python 3", PYTHON), ("Node 18 or later", NODE), ("PHP 8", PHP)] {
             h3 { (name) }
             pre role="group" aria-label="Sample" tabindex="0" { code data-copy { (code.trim_end().replace("{secret}", secret)) } }
         }
