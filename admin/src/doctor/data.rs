@@ -119,9 +119,8 @@ pub(super) async fn attention(client: &Client, has_broker: bool) -> Result<Vec<F
     let servers = ServerStates { broker: (!has_broker).then(String::new), ..ServerStates::default() };
     let found = attention::find(client, Scope::Installation(&servers)).await?;
     let of = |one: Attention| {
-        let finding = if STOPPED.contains(&one.cause.as_str()) { Finding::error } else { Finding::warning };
-        let fix = one.next_with_section();
-        finding(one.text, fix)
+        let (has_stopped, fix) = (STOPPED.contains(&one.cause.as_str()), one.next_with_section());
+        Finding::of(has_stopped, one.text, fix)
     };
     Ok(found.into_iter().filter(|one| !CHECKED.contains(&one.cause.as_str())).map(of).collect())
 }

@@ -63,7 +63,7 @@ pub async fn run(installation: &Installation) -> Report {
     let refused = |what: &String| Finding::error(what.as_str(), "Correct the value; a program does not start with it");
     let findings = installation.refused.iter().map(refused);
     report.add("settings", (!unknown.is_empty()).then(finding).into_iter().chain(findings).collect());
-    let Databases { primary: database, replica } = connect_databases(installation, &mut report).await;
+    let (database, replica) = connect_databases(installation, &mut report).await;
     if let Ok(settings) = &installation.database {
         report.add("postgres.tls", tls::postgres(settings, CHECK_TIMEOUT).await);
     }
@@ -133,21 +133,12 @@ async fn within<T>(check: impl Future<Output = Result<T>>) -> Result<T, String> 
     }
 }
 
-/// The servers that respond.
-#[derive(Default)]
-struct Databases {
-    primary: Option<Client>,
-    /// Where there is one.
-    replica: Option<Client>,
-}
-
-/// Connects past a pooler and to the replica, and tries `DATABASE_URL`.
-async fn connect_databases(installation: &Installation, report: &mut Report) -> Databases {
+/// Connects past a pooler and to the replica, where there is one, and tries `DATABASE_URL`.
+async fn connect_databases(installation: &Installation, report: &mut Report) -> (Option<Client>, Option<Client>) {
+    let (mut findings, mut primary, mut replica) = (Vec::new(), None, None);
     let Some(settings) = report.usable("postgres.connection", &installation.database) else {
-        return Databases::default();
+        return (primary, replica);
     };
-    let mut findings = Vec::new();
-    let mut databases = Databases::default();
     let urls = [
         ("DATABASE_DIRECT_URL", &settings.direct_url),
         ("DATABASE_URL", &settings.url),
@@ -163,11 +154,9 @@ async fn connect_databases(installation: &Installation, report: &mut Report) -> 
             Ok(opened) if place == 0 => {
                 // Its time is what rows are compared with.
                 drop(within(async { Ok(db::is_read_only(&opened).await?) }).await);
-                databases.primary = Some(opened);
+                primary = Some(opened);
             }
-            Ok(opened) if *url == settings.read_url && *url != settings.url => {
-                databases.replica = Some(opened);
-            }
+            Ok(opened) if *url == settings.read_url && *url != settings.url => replica = Some(opened),
             Ok(_) => {}
             Err(error) => findings.push(Finding::error(
                 format!("no connection to the server of {name}: {error}"),
@@ -176,7 +165,7 @@ async fn connect_databases(installation: &Installation, report: &mut Report) -> 
         }
     }
     report.add("postgres.connection", findings);
-    databases
+    (primary, replica)
 }
 
 /// A session whose statements are bounded, with the planner's settings of the programs. A pooler may refuse options, so only a direct
@@ -251,7 +240,11 @@ impl Finding {
     }
 
     pub(super) fn warning(message: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { level: Level::Warning, ..Self::error(message, fix) }
+        Self::of(false, message, fix)
+    }
+
+    pub(super) fn of(is_error: bool, message: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { level: if is_error { Level::Error } else { Level::Warning }, ..Self::error(message, fix) }
     }
 }
 

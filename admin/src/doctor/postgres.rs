@@ -90,33 +90,27 @@ pub(super) async fn settings(client: &Client) -> Result<Vec<Finding>> {
     for row in client.query(SETTINGS.as_str(), &[]).await? {
         let (name, found): (String, String) = (row.try_get(0)?, row.try_get(1)?);
         is_local |= name == "synchronous_commit" && found == "local";
+        let fix = "ALTER SYSTEM SET synchronous_commit = on; then SELECT pg_reload_conf()";
         if name == "synchronous_standby_names" && is_local && !found.is_empty() {
-            findings.push(Finding::warning(
-                "synchronous_commit is local by default although synchronous_standby_names is set: behind a connection pooler a failover would lose confirmed events",
-                "ALTER SYSTEM SET synchronous_commit = on; then SELECT pg_reload_conf()",
-            ));
+            let message = "synchronous_commit is local by default although synchronous_standby_names is set: behind a connection pooler a failover would lose confirmed events";
+            findings.push(Finding::warning(message, fix));
         }
         if name == "synchronous_commit" && found == "off" {
-            findings.push(Finding::warning(
-                "synchronous_commit is off by default: behind a connection pooler the programs would lose confirmed commits in a crash, so they refuse to work there",
-                "ALTER SYSTEM SET synchronous_commit = on; then SELECT pg_reload_conf()",
-            ));
+            let message = "synchronous_commit is off by default: behind a connection pooler the programs would lose confirmed commits in a crash, so they refuse to work there";
+            findings.push(Finding::warning(message, fix));
         }
         if name == "server_encoding" && found != "UTF8" {
             findings.push(Finding::error(
                 format!("the database's encoding is {found}: names with other characters cannot be stored"),
-                "Create the database with ENCODING 'UTF8' and TEMPLATE template0".to_owned(),
+                "Create the database with ENCODING 'UTF8' and TEMPLATE template0",
             ));
         }
         let Some((_, good, is_error, effect)) = EXPECTED.iter().find(|(known, ..)| *known == name) else {
             continue;
         };
         if found != *good {
-            let finding = if *is_error { Finding::error } else { Finding::warning };
-            findings.push(finding(
-                format!("{name} is {found}: {effect}"),
-                format!("ALTER SYSTEM SET {name} = '{good}'; then SELECT pg_reload_conf()"),
-            ));
+            let fix = format!("ALTER SYSTEM SET {name} = '{good}'; then SELECT pg_reload_conf()");
+            findings.push(Finding::of(*is_error, format!("{name} is {found}: {effect}"), fix));
         }
     }
     Ok(findings)
@@ -143,15 +137,11 @@ pub(super) async fn clock(client: &Client) -> Result<Vec<Finding>> {
     let after = clock::now();
     let server: DateTime<Utc> = row.try_get(0)?;
     let ahead = (server - after).max(before - server).max(TimeDelta::zero());
-    let finding = match ahead {
-        _ if ahead > CLOCK_ERROR => Finding::error,
-        _ if ahead > CLOCK_WARNING => Finding::warning,
-        _ => return Ok(Vec::new()),
-    };
-    Ok(vec![finding(
-        format!("the clocks of the database server and of this machine differ by {} s", ahead.num_seconds()),
-        "Synchronize the clocks of all machines with NTP".to_owned(),
-    )])
+    if ahead <= CLOCK_WARNING {
+        return Ok(Vec::new());
+    }
+    let message = format!("the clocks of the database server and of this machine differ by {} s", ahead.num_seconds());
+    Ok(vec![Finding::of(ahead > CLOCK_ERROR, message, "Synchronize the clocks of all machines with NTP")])
 }
 
 /// What a connection pooler drops.
@@ -161,15 +151,13 @@ pub(super) async fn pooler(settings: &DatabaseSettings, patience: Duration) -> R
     }
     let unreadable = |error: ConnectError| AdminError::Unreadable(error.to_string());
     if !keeps_prepared_statements(&settings.url, patience).await.map_err(unreadable)? {
-        return Ok(vec![Finding::error(
-            "the connection pooler of DATABASE_URL does not keep prepared statements between transactions: statements fail",
-            "Use PgBouncer 1.21 or newer with max_prepared_statements = 200, or pool_mode = session; see docs/install.md, PgBouncer",
-        )]);
+        let message = "the connection pooler of DATABASE_URL does not keep prepared statements between transactions: statements fail";
+        let fix = "Use PgBouncer 1.21 or newer with max_prepared_statements = 200, or pool_mode = session; see docs/install.md, PgBouncer";
+        return Ok(vec![Finding::error(message, fix)]);
     }
     let missing = missing_behind_pooler(&settings.url, patience).await.map_err(unreadable)?;
     let fix = "Run connectctl migrate with DATABASE_URL and DATABASE_DIRECT_URL for each program's user, then RECONNECT in the pooler; see docs/install.md, PgBouncer";
-    let of = |is_error: bool| if is_error { Finding::error } else { Finding::warning };
-    Ok(missing.into_iter().map(|missing| of(missing.is_error)(missing.text, fix.to_owned())).collect())
+    Ok(missing.into_iter().map(|missing| Finding::of(missing.is_error, missing.text, fix)).collect())
 }
 
 /// Percentages of max_connections.
@@ -182,11 +170,9 @@ pub(super) async fn connections(client: &Client) -> Result<Vec<Finding>> {
     let (sees_all, user): (bool, String) = (row.try_get(2)?, row.try_get(3)?);
     let mut findings = Vec::new();
     if open * 100 >= most * MANY {
-        let finding = if open * 100 >= most * TOO_MANY { Finding::error } else { Finding::warning };
-        findings.push(finding(
-            format!("{open} of {most} connections are in use"),
-            "Raise max_connections and restart the server, run fewer copies of the programs, or use a connection pooler".to_owned(),
-        ));
+        let fix = "Raise max_connections and restart the server, run fewer copies of the programs, or use a connection pooler";
+        let is_error = open * 100 >= most * TOO_MANY;
+        findings.push(Finding::of(is_error, format!("{open} of {most} connections are in use"), fix));
     }
     if !sees_all {
         findings.push(Finding::warning(
@@ -203,8 +189,8 @@ pub(super) async fn transactions(client: &Client, age: Duration) -> Result<Vec<F
     for row in client.query(TRANSACTIONS.as_str(), &[&age.as_secs_f64()]).await? {
         let (pid, user, name): (i32, String, String) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
         let (state, seconds): (String, f64) = (row.try_get(3)?, row.try_get(4)?);
-        let finding = if seconds >= age.as_secs_f64() * 12.0 { Finding::error } else { Finding::warning };
-        findings.push(finding(
+        findings.push(Finding::of(
+            seconds >= age.as_secs_f64() * 12.0,
             format!("a transaction of {user} ({name}, {state}) has been open for {seconds:.0} s: removed rows cannot be reused"),
             format!("Have its owner end it, or: SELECT pg_terminate_backend({pid})"),
         ));
@@ -213,7 +199,7 @@ pub(super) async fn transactions(client: &Client, age: Duration) -> Result<Vec<F
         let (id, seconds): (String, f64) = (row.try_get(0)?, row.try_get(1)?);
         findings.push(Finding::error(
             format!("the prepared transaction {id:?} has been open for {seconds:.0} s: removed rows cannot be reused"),
-            "Connect prepares none. Commit or roll it back: ROLLBACK PREPARED".to_owned(),
+            "Connect prepares none. Commit or roll it back: ROLLBACK PREPARED",
         ));
     }
     Ok(findings)
@@ -230,12 +216,11 @@ pub(super) async fn replica_lag(primary: &Client, replica: &Client, limit: Durat
     if shown >= newest || lag <= limit.as_secs_f64() {
         return Ok(Vec::new());
     }
-    Ok(vec![Finding::warning(
-        format!(
-            "the server of DATABASE_READ_URL lags {lag:.0} s behind the primary, so ingest reads records on the primary"
-        ),
-        "Read pg_stat_wal_receiver and pg_is_wal_replay_paused() on the replica; see the runbook, ConnectReadReplicaBehind",
-    )])
+    let message = format!(
+        "the server of DATABASE_READ_URL lags {lag:.0} s behind the primary, so ingest reads records on the primary"
+    );
+    let fix = "Read pg_stat_wal_receiver and pg_is_wal_replay_paused() on the replica; see the runbook, ConnectReadReplicaBehind";
+    Ok(vec![Finding::warning(message, fix)])
 }
 
 /// WAL that an inactive slot may hold before it is an error.
@@ -251,8 +236,8 @@ pub(super) async fn replication_slots(client: &Client) -> Result<Vec<Finding>> {
         if is_active && !is_lost {
             continue;
         }
-        let finding = if is_lost || held > WAL_MAX { Finding::error } else { Finding::warning };
-        findings.push(finding(
+        findings.push(Finding::of(
+            is_lost || held > WAL_MAX,
             format!("nobody reads the replication slot {name:?}, which holds {} MiB of WAL ({status})", held >> 20),
             format!("Start its standby. If there is none any more: SELECT pg_drop_replication_slot('{name}')"),
         ));

@@ -47,13 +47,13 @@ fn of_queue(queue: &QueueArguments, max_length: u32) -> Vec<Finding> {
     }
     let percent = u64::from(depth.ready) * 100 / u64::from(max_length.max(1));
     if percent >= FILLING {
-        let finding = if percent >= ALMOST_FULL { Finding::error } else { Finding::warning };
-        findings.push(finding(
+        findings.push(Finding::of(
+            percent >= ALMOST_FULL,
             format!(
                 "{} of at most {max_length} messages wait in {name}; when it is full, publishers are refused",
                 depth.ready
             ),
-            "Start more workers, or find out what delays them; see the runbook, ConnectQueueLag".to_owned(),
+            "Start more workers, or find out what delays them; see the runbook, ConnectQueueLag",
         ));
     }
     findings

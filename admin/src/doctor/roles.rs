@@ -3,7 +3,9 @@
 use super::Finding;
 use crate::Result;
 use crate::roles::{ObjectKind, Program, RolePrefix, objects};
+use common::db::column;
 use tokio_postgres::Client;
+use tokio_postgres::types::ToSql;
 
 common::statements! {
     const EXISTING = "-- doctor.existing_roles
@@ -64,6 +66,9 @@ fn needed(prefix: &RolePrefix) -> Vec<Needed> {
     all
 }
 
+/// What else to do if programs do not have their own roles.
+const AND_USERS: &str = ", and give each program a user that is a member of its role";
+
 pub(super) async fn check(client: &Client, prefix: &RolePrefix) -> Result<Vec<Finding>> {
     let roles: Vec<String> = Program::ALL.into_iter().map(|program| prefix.role(program)).collect();
     let rows = client.query(EXISTING.as_str(), &[&roles]).await?;
@@ -72,54 +77,38 @@ pub(super) async fn check(client: &Client, prefix: &RolePrefix) -> Result<Vec<Fi
     let mut findings = Vec::new();
     if existing.len() < roles.len() {
         let missing: Vec<&str> = roles.iter().filter(|role| !existing.contains(role)).map(String::as_str).collect();
-        findings.push(Finding::warning(
-            format!(
-                "the roles {} do not exist: programs share a role that may do more than they need",
-                missing.join(", ")
-            ),
-            format!("{fix}, and give each program a user that is a member of its role"),
-        ));
+        let missing = missing.join(", ");
+        let message =
+            format!("the roles {missing} do not exist: programs share a role that may do more than they need");
+        findings.push(Finding::warning(message, format!("{fix}{AND_USERS}")));
     }
     let mut needed = needed(prefix);
     needed.retain(|needed| existing.contains(&needed.role));
-    let rows = client
-        .query(
-            LACKING.as_str(),
-            &[
-                &needed.iter().map(|needed| needed.role.as_str()).collect::<Vec<_>>(),
-                &needed.iter().map(|needed| needed.object).collect::<Vec<_>>(),
-                &needed.iter().map(|needed| needed.privilege.as_str()).collect::<Vec<_>>(),
-                &needed.iter().map(|needed| needed.column.as_str()).collect::<Vec<_>>(),
-                &needed.iter().map(|needed| needed.is_function).collect::<Vec<_>>(),
-            ],
-        )
-        .await?;
-    for row in rows {
+    let (of_roles, objects) = (column(&needed, |one| one.role.as_str()), column(&needed, |one| one.object));
+    let privileges = column(&needed, |one| one.privilege.as_str());
+    let columns = column(&needed, |one| one.column.as_str());
+    let are_functions = column(&needed, |one| one.is_function);
+    let parameters: [&(dyn ToSql + Sync); 5] = [&of_roles, &objects, &privileges, &columns, &are_functions];
+    for row in client.query(LACKING.as_str(), &parameters).await? {
         let (role, object, privilege): (String, String, String) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
         findings.push(Finding::error(format!("{role} lacks {privilege} on {object}: its program does not work"), fix));
     }
     for row in client.query(HELD.as_str(), &[&existing]).await? {
         let (role, table, privilege): (String, String, String) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
         let is_needed = needed.iter().any(|needed| {
-            (needed.role.as_str(), needed.object, needed.privilege.as_str())
-                == (role.as_str(), table.as_str(), privilege.as_str())
-                && needed.column.is_empty()
+            needed.role == role && needed.object == table && needed.privilege == privilege && needed.column.is_empty()
         });
         if !is_needed {
-            findings.push(Finding::warning(
-                format!("{role} has {privilege} on {table}, which its program does not need"),
-                fix,
-            ));
+            let message = format!("{role} has {privilege} on {table}, which its program does not need");
+            findings.push(Finding::warning(message, fix));
         }
     }
     for row in client.query(OWNERS.as_str(), &[]).await? {
         let user: String = row.try_get(0)?;
-        findings.push(Finding::warning(
-            format!(
-                "a program works as {user}, which owns the schema or is a superuser, and may do more than any program needs"
-            ),
-            format!("{fix}, and give each program a user that is a member of its role"),
-        ));
+        let message = format!(
+            "a program works as {user}, which owns the schema or is a superuser, and may do more than any program needs"
+        );
+        findings.push(Finding::warning(message, format!("{fix}{AND_USERS}")));
     }
     Ok(findings)
 }

@@ -62,11 +62,9 @@ fn of_file(file: &CertificateFile) -> Option<Finding> {
             "Add the authority's new certificate to the file before servers get certificates of it; the programs need no restart",
         ));
     }
-    let finding = if left < NOW { Finding::error } else { Finding::warning };
-    Some(finding(
-        format!("the client certificate of {place} {verb} at {}", at.to_rfc3339()),
-        "Renew the client certificate and its key in their files; the programs need no restart".to_owned(),
-    ))
+    let message = format!("the client certificate of {place} {verb} at {}", at.to_rfc3339());
+    let fix = "Renew the client certificate and its key in their files; the programs need no restart";
+    Some(Finding::of(left < NOW, message, fix))
 }
 
 fn findings(reports: &[TlsReport], encrypt: &str) -> Vec<Finding> {
@@ -80,9 +78,9 @@ fn findings(reports: &[TlsReport], encrypt: &str) -> Vec<Finding> {
             )),
             Some(Ok(None)) => None,
             Some(Ok(Some(at))) => {
-                let finding = if *at - clock::now() < NOW { Finding::error } else { Finding::warning };
                 let message = format!("the certificate of {server} expires at {}", at.to_rfc3339());
-                Some(finding(message, "Renew the certificate at the server; the programs need no restart".to_owned()))
+                let fix = "Renew the certificate at the server; the programs need no restart";
+                Some(Finding::of(*at - clock::now() < NOW, message, fix))
             }
             Some(Err(what)) => Some(Finding::error(
                 format!("TLS with {server} failed: {what}"),
