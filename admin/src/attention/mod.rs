@@ -39,6 +39,8 @@ pub struct Attention {
     pub place: Place,
     /// Whether an agency is told by mail: not of what it has done itself, nor of single failures.
     pub is_mailed: bool,
+    /// For operators: the slugs of the agencies that have the most of it, which the text names too.
+    pub agencies: Vec<String>,
 }
 
 /// Where more is told about something that needs attention.
@@ -71,19 +73,34 @@ pub async fn find(client: &Client, scope: Scope<'_>) -> Result<Vec<Attention>> {
         }
         Scope::Installation(servers) => {
             let failures = store::attention::failures(client, Uuid::nil(), since).await?;
-            Ok(installation::Seen::load(client, failures, now).await?.lines(servers))
+            let mut found = installation::Seen::load(client, failures, now).await?.lines(servers);
+            for one in &mut found {
+                let are_refused = one.cause == "ConnectAuthFailuresSurge";
+                if are_refused {
+                    let statuses = listed(store::attention::refused_statuses(client, since).await?);
+                    one.text = format!("{} Statuses of those on record: {statuses}.", one.text);
+                }
+                if are_refused || one.cause == "ConnectWebhooksFailing" {
+                    let worst = store::activity::worst(client, since, are_refused).await?;
+                    one.text = format!("{} Agencies with the most: {}.", one.text, listed(worst.clone()));
+                    one.agencies = worst.into_iter().map(|(slug, _)| slug).collect();
+                }
+            }
+            Ok(found)
         }
     }
 }
 
 impl Attention {
     fn of_agency(cause: impl Into<String>, page: impl Into<String>, text: String, next: &str, is_mailed: bool) -> Self {
-        Self { cause: cause.into(), text, next: next.to_owned(), place: Place::Page(page.into()), is_mailed }
+        let place = Place::Page(page.into());
+        Self { cause: cause.into(), text, next: next.to_owned(), place, is_mailed, agencies: Vec::new() }
     }
 
     /// A line for operators, with its section of the runbook.
     pub(crate) fn of_installation(section: &'static str, text: String, next: impl Into<String>) -> Self {
-        Self { cause: section.to_owned(), text, next: next.into(), place: Place::Runbook(section), is_mailed: false }
+        let (cause, next, place) = (section.to_owned(), next.into(), Place::Runbook(section));
+        Self { cause, text, next, place, is_mailed: false, agencies: Vec::new() }
     }
 
     /// The line for everybody while the database cannot be reached: nothing else is known then.

@@ -66,6 +66,21 @@ common::statements! {
     FROM unnest($1::text[]) AS q (queue)
     CROSS JOIN LATERAL (SELECT * FROM queue_states s WHERE s.queue = q.queue LIMIT 1) s";
 
+    /// The hour of an agency first: if it has none of these, its minutes are not read. Slots are those of `common::activity`.
+    const WORST = "-- activity_minutes.worst
+    WITH slots AS MATERIALIZED (
+        SELECT array_agg((n % 64)::smallint) AS minutes, array_agg(DISTINCT (64 + n / 60 % 192)::smallint) AS hours
+        FROM generate_series(extract(epoch FROM $1::timestamptz)::bigint / 60, extract(epoch FROM now())::bigint / 60) n
+    )
+    SELECT t.slug, m.count
+    FROM slots CROSS JOIN (SELECT tenant_id, slug FROM tenants ORDER BY tenant_id) t CROSS JOIN LATERAL (
+        SELECT sum(CASE WHEN $2 THEN a.refused ELSE a.undelivered END)::bigint AS count
+        FROM activity_minutes a WHERE a.tenant_id = t.tenant_id AND a.slot = ANY(slots.minutes) AND a.minute >= $1
+          AND EXISTS (SELECT FROM activity_minutes h WHERE h.tenant_id = t.tenant_id AND h.slot = ANY(slots.hours)
+                      AND h.minute > $1 - interval '1 hour' AND CASE WHEN $2 THEN h.refused ELSE h.undelivered END > 0)
+    ) m
+    WHERE m.count > 0 ORDER BY m.count DESC, t.slug LIMIT 3";
+
     const WAITING_ACTIONS = "-- advisor_actions.waiting
     SELECT count(*), min(received_at)
     FROM (SELECT received_at FROM advisor_actions ORDER BY tenant_id LIMIT 10000) waiting";
@@ -89,7 +104,18 @@ pub(crate) async fn counts(
     client: &Client, tenant: Uuid, first: DateTime<Utc>, are_hours: bool,
 ) -> Result<Vec<ActivityMinute>> {
     let (from, to): (i16, i16) = if are_hours { (64, 255) } else { (0, 63) };
-    all(client, MINUTES, &[&tenant, &first, &from, &to], minute).await
+    let read = |row: &Row| {
+        Ok(read_row!(row => ActivityMinute {
+            at = "minute", accepted, refused, server_errors, applied, failed, delivered, undelivered
+        }))
+    };
+    all(client, MINUTES, &[&tenant, &first, &from, &to], read).await
+}
+
+/// The three agencies with the most refused requests, or else failed attempts at webhooks, from a minute on, with their numbers.
+pub(crate) async fn worst(client: &Client, first: DateTime<Utc>, are_refused: bool) -> Result<Vec<(String, i64)>> {
+    let read = |row: &Row| Ok((row.try_get("slug")?, row.try_get("count")?));
+    all(client, WORST, &[&first, &are_refused], read).await
 }
 
 /// The lengths of a queue from `first` on. Minutes in which no program looked at it are missing.
@@ -138,12 +164,6 @@ pub(crate) async fn oldest_pending(client: &Client) -> Result<Option<DateTime<Ut
 /// The number of dead-lettered deliveries, counted up to 1,001.
 pub(crate) async fn dead(client: &Client) -> Result<i64> {
     Ok(exactly_one(client, DEAD, &[]).await?.try_get(0)?)
-}
-
-fn minute(row: &Row) -> Result<ActivityMinute> {
-    Ok(read_row!(row => ActivityMinute {
-        at = "minute", accepted, refused, server_errors, applied, failed, delivered, undelivered
-    }))
 }
 
 fn queue_state(row: &Row) -> Result<Option<QueueState>> {

@@ -92,6 +92,12 @@ common::statements! {
           ORDER BY r.request_id DESC LIMIT 2000) AS r
     GROUP BY r.key_prefix, r.reason ORDER BY requests DESC, r.key_prefix, r.reason";
 
+    const REFUSED_STATUSES = "-- refused_requests.statuses
+    SELECT status, count(*) AS requests
+    FROM (SELECT status FROM refused_requests
+          WHERE at >= $1 AND status < 500 AND NOT dry_run ORDER BY at DESC LIMIT 2000) AS r
+    GROUP BY status ORDER BY requests DESC, status";
+
     /// The names of sessions are those that ingest and the worker have past a connection pooler.
     const RUNNING = "-- programs.running
     SELECT EXISTS (SELECT FROM pg_stat_activity
@@ -157,6 +163,12 @@ pub(crate) async fn failures(client: &Client, tenant: Uuid, since: DateTime<Utc>
 pub(crate) async fn refusals(client: &Client, tenant: TenantId, first: Uuid) -> Result<Vec<RefusalCause>> {
     let read = |row: &Row| Ok(read_row!(row => RefusalCause { key_prefix, reason, status, detail, requests, is_over }));
     all(client, REFUSALS, &[&tenant.0, &first], read).await
+}
+
+/// How many recorded requests of all agencies were refused since a time with each status, of the latest 2,000.
+pub(crate) async fn refused_statuses(client: &Client, since: DateTime<Utc>) -> Result<Vec<(i32, i64)>> {
+    let read = |row: &Row| Ok((row.try_get("status")?, row.try_get("requests")?));
+    all(client, REFUSED_STATUSES, &[&since], read).await
 }
 
 pub(crate) async fn running_programs(client: &Client) -> Result<RunningPrograms> {

@@ -104,10 +104,13 @@ fn needs_attention(view: &View<'_>, found: &[Attention]) -> Markup {
             div.alert {
                 p { strong { "Needs attention" } }
                 ul {
-                    @for Attention { text, next, place, .. } in found {
+                    @for Attention { text, next, place, agencies, .. } in found {
                         @match place {
                             Place::Page(page) => li { a href=(view.tenant_path(page)) { (text) } " " (next) },
-                            Place::Runbook(section) => li { (text) " " (next) " " (runbook::link(section)) },
+                            Place::Runbook(section) => li {
+                                (text) " " (next) " " (runbook::link(section))
+                                @for slug in agencies { ", " a href={ "/agencies/" (slug) } { "Overview: " (slug) } }
+                            },
                         }
                     }
                 }
