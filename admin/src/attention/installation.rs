@@ -22,7 +22,7 @@ const UNSEEN: TimeDelta = TimeDelta::minutes(1);
 const LATE: TimeDelta = TimeDelta::minutes(1);
 /// Dead-lettered deliveries that are counted.
 const DEAD_MAX: i64 = 1_000;
-/// Minimum number of requests or attempts of which a share is meaningful: less than for the alerts, whose window is longer.
+/// Minimum number of requests or attempts of which a share is meaningful: fewer than the alerts need, so that none fires unexplained.
 const SHARE_OF: i64 = 20;
 const SLOT_COUNT: i64 = SLOTS as i64;
 
