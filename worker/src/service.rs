@@ -41,7 +41,7 @@ const QUEUES: QueueUse =
 
 impl Program for Settings {
     const NAME: &'static str = "connect-worker";
-    const ABOUT: &'static str = "consumes events, records writes and advisor actions and applies them to Postgres";
+    const ABOUT: &'static str = "applies events, records writes and advisor actions";
     const METRICS_PORT: u16 = 9102;
     const CHECKS: &'static [&'static str] = &[ACCEPTING, "broker", "consuming", "master_key", "postgres", "publishing"];
     const MORE_VARIABLES: &'static [&'static [Variable]] = &[MailboxSettings::VARIABLES, RetentionSettings::VARIABLES];

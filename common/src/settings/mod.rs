@@ -159,8 +159,7 @@ pub fn error(name: &str, what: &str) -> SettingError {
 }
 
 /// How settings are set, for help texts.
-pub const SETTINGS_NOTE: &str =
-    "Settings are environment variables. NAME_FILE instead of NAME is the path of a file with its value";
+pub const SETTINGS_NOTE: &str = "Settings are environment variables; NAME_FILE is a file with the value of NAME";
 
 /// The text of `--help`: what the program does and all its settings.
 fn help(program: &str, about: &str, variables: &[&Variable]) -> String {

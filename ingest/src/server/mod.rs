@@ -48,7 +48,7 @@ const QUEUES: QueueUse = QueueUse { publishes: &[Queue::Events, Queue::Records],
 
 impl Program for Settings {
     const NAME: &'static str = "connect-ingest";
-    const ABOUT: &'static str = "authenticates and validates the requests of partners, publishes them to RabbitMQ, and responds with their results";
+    const ABOUT: &'static str = "checks requests, publishes them and responds with results";
     const METRICS_PORT: u16 = 9101;
     const CHECKS: &'static [&'static str] = &[POSTGRES, REPLAY_STORE, MASTER_KEY, BROKER, ACCEPTING];
     const MORE_VARIABLES: &'static [&'static [Variable]] =

@@ -32,8 +32,7 @@ const POSTGRES: &str = "postgres";
 
 impl Program for Settings {
     const NAME: &'static str = "connect-console";
-    const ABOUT: &'static str =
-        "the settings area in the browser: keys, webhooks, deliveries and queues, for agencies and operators";
+    const ABOUT: &'static str = "the settings area, for agencies and operators";
     const METRICS_PORT: u16 = 9104;
     const CHECKS: &'static [&'static str] = &[POSTGRES, ACCEPTING];
     const MORE_VARIABLES: &'static [&'static [Variable]] = &[
