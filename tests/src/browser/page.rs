@@ -31,6 +31,9 @@ impl Page {
             page.call(&format!("{domain}.enable"), json!({})).await;
         }
         page.set_size(1280, 900).await;
+        // The empty document that it begins with is loaded, so that it is not taken for the first one that is opened.
+        let loaded = "new Promise((done) => document.readyState === 'complete' ? setTimeout(done) : addEventListener('load', () => setTimeout(done)))";
+        page.evaluate(loaded).await;
         page
     }
 
