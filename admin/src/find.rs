@@ -1,9 +1,11 @@
 //! Everything known of an id, in the order of time: where an event is, from its arrival to the last attempt of its webhooks.
 
+use crate::audit::UrlChanges;
 use crate::deliveries::{Delivery, first_id};
 use crate::refusals::RefusedRequest;
 use crate::store::deliveries::Selected;
 use crate::store::found::{AppliedEvent, OutboundEvent};
+use crate::subscriptions::{self, SubscriptionState};
 use crate::{Result, store, tenants};
 use chrono::{DateTime, TimeDelta, Utc};
 use common::clock;
@@ -117,15 +119,6 @@ impl Search<'_> {
             if let Some(refused) = store::refused_requests::find(self.client, &self.ids, uuid).await? {
                 self.add_refused(&refused);
             }
-            for (tenant, minute, error) in store::found::failed(self.client, &self.ids, uuid).await? {
-                let step = self.step(
-                    tenant,
-                    minute,
-                    "failed",
-                    "an event of this request failed; its response has each".to_owned(),
-                );
-                self.steps.push(FoundStep { request_id: Some(uuid), failure: Some(error), ..step });
-            }
             if let Some(lead) = store::found::lead(self.client, &self.ids, uuid).await? {
                 applied.extend(self.add_lead(&lead).await?);
             }
@@ -152,6 +145,13 @@ impl Search<'_> {
         for event in &applied {
             self.add_applied(event);
             outbound.extend(self.caused_by(event).await?);
+        }
+        if let Ok(request) = Uuid::try_parse(id) {
+            for (tenant, minute, error) in store::found::failed(self.client, &self.ids, request).await? {
+                let detail = "an event of this request failed; its response has each".to_owned();
+                let step = self.step(tenant, time_of(request).unwrap_or(minute), "failed", detail);
+                self.steps.push(FoundStep { request_id: Some(request), failure: Some(error), ..step });
+            }
         }
         let mut seen = HashSet::new();
         outbound.retain(|event| seen.insert(event.id));
@@ -243,13 +243,20 @@ impl Search<'_> {
             "outbox",
             format!("{} {what}", event.event_type),
         )));
+        let changes = UrlChanges::load(self.client, event.tenant, event.created_at).await?;
+        let subscriptions = match self.slugs.get(&event.tenant) {
+            Some(slug) if !found.is_empty() => subscriptions::list(self.client, slug, None, u32::MAX).await?.items,
+            _ => Vec::new(),
+        };
         for delivery in &found {
-            self.add_delivery(delivery);
+            let of_delivery = subscriptions.iter().find(|one| one.id == delivery.subscription_id);
+            let is_paused = of_delivery.is_some_and(|one| one.state == SubscriptionState::Paused);
+            self.add_delivery(delivery, &changes, is_paused);
         }
         Ok(())
     }
 
-    fn add_delivery(&mut self, delivery: &Delivery) {
+    fn add_delivery(&mut self, delivery: &Delivery, changes: &UrlChanges, is_paused: bool) {
         let about = |step: FoundStep| FoundStep {
             event_id: Some(delivery.event_id.to_string()),
             delivery_id: Some(delivery.id),
@@ -258,24 +265,28 @@ impl Search<'_> {
             ..step
         };
         let now = match delivery.state {
+            DeliveryState::Pending if is_paused => "waiting until the subscription is resumed",
             DeliveryState::Pending if delivery.attempts.is_empty() => "waiting",
             DeliveryState::Pending => "retrying",
             DeliveryState::Delivered => "delivered",
             DeliveryState::DeadLettered => "failed for good",
             DeliveryState::Dropped => "dropped",
         };
-        self.steps.push(about(self.step(delivery.tenant, delivery.created_at, "delivery", format!("now {now}"))));
+        let detail =
+            format!("{}, now {now}", delivery.event_type.as_deref().unwrap_or("an event that is no longer stored"));
+        self.steps.push(about(self.step(delivery.tenant, delivery.created_at, "delivery", detail)));
         for (number, attempt) in (1..).zip(&delivery.attempts) {
             let detail = format!("number {number}: {}, {} ms", attempt.outcome(), attempt.duration_ms);
             let failure = (!attempt.is_success()).then(|| match attempt.status {
                 Some(status) => status.to_string(),
-                None => attempt.outcome(),
+                None => "no response".to_owned(),
             });
             let step = about(self.step(delivery.tenant, attempt.at, "attempt", detail));
-            self.steps.push(FoundStep { failure, ..step });
+            let url = changes.before(delivery.subscription_id, attempt.at).unwrap_or(&delivery.url);
+            self.steps.push(FoundStep { failure, receiver: Some(url.to_owned()), ..step });
         }
         let next = delivery.next_attempt_at.as_deref().and_then(|at| DateTime::parse_from_rfc3339(at).ok());
-        if let (DeliveryState::Pending, Some(at)) = (delivery.state, next) {
+        if let (DeliveryState::Pending, Some(at), false) = (delivery.state, next, is_paused) {
             let (at, detail) = (at.with_timezone(&Utc), format!("number {}", delivery.attempts.len() + 1));
             self.steps.push(about(self.step(delivery.tenant, at, "next attempt", detail)));
         }

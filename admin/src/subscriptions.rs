@@ -1,7 +1,7 @@
 //! The receivers of a tenant's webhooks.
 
 use crate::activity::{ActivityMinute, HOUR, first_period};
-use crate::audit::{Actor, AuditAction, AuditFilter, record};
+use crate::audit::{Actor, AuditAction, UrlChanges, record};
 use crate::deliveries::{self, Delivery, first_id};
 use crate::input::{EventTypes, Rotation};
 pub use crate::receiver_url::{CheckedReceiver, check_receiver};
@@ -251,18 +251,12 @@ pub const HEALTH_DELIVERIES: i64 = 500;
 /// Events of this time are considered.
 const WINDOW: TimeDelta = TimeDelta::hours(24);
 
-/// Maximum number of changes of URLs that are considered, the newest ones.
-const URL_CHANGES: u32 = 1_000;
-
 /// From when on the attempts of each subscription count: from `since` on, or from a later change of its URL.
 async fn since_url(
     client: &Client, tenant: TenantId, subscriptions: &[Uuid], since: DateTime<Utc>,
 ) -> Result<Vec<DateTime<Utc>>> {
-    let action = Some(AuditAction::SetSubscriptionUrl.as_str().to_owned());
-    let filter = AuditFilter { from: Some(since), action, ..AuditFilter::default() };
-    let changes = store::audit_records::newest(client, Some(tenant), &filter, URL_CHANGES).await?.items;
-    let changed = |id: &Uuid| changes.iter().rev().find(|change| change.target.starts_with(&id.to_string()));
-    Ok(subscriptions.iter().map(|id| changed(id).map_or(since, |change| change.at.max(since))).collect())
+    let changes = UrlChanges::load(client, tenant, since).await?;
+    Ok(subscriptions.iter().map(|id| changes.last(*id).map_or(since, |at| at.max(since))).collect())
 }
 
 /// The health of the receivers of a tenant's subscriptions, since a change of their URL. Those without attempts are missing.

@@ -175,7 +175,9 @@ impl AgencyOverview {
             let key = named.map_or_else(|| key_prefix.clone(), |key| format!("{} ({key_prefix})", key.name));
             let text = format!("Requests with the key {key} are refused: {at_least}{of_key}{of}, {why}.{of_all}");
             let (cause, page) = (format!("{REFUSED_KEY}{key_prefix}"), format!("/refusals?key={key_prefix}"));
-            found.push(Attention::of_agency(cause, page, text, after_refusal(*status), of_key >= FAILURES));
+            let credentials = all.iter().map(|one| one.status).find(|status| matches!(status, 401 | 403));
+            let next = after_refusal(credentials.unwrap_or(*status));
+            found.push(Attention::of_agency(cause, page, text, next, of_key >= FAILURES));
         }
     }
 
@@ -217,7 +219,7 @@ pub fn shorten(found: &mut Vec<Attention>) {
 const fn after_refusal(status: i32) -> &'static str {
     match status {
         401 | 403 => {
-            "Tell the partner the reason, which the response does not say. \"Check the signature\" finds mistakes in it."
+            "Tell the partner the reason, which responses with 401 and 403 do not say. \"Check the signature\" finds mistakes in it."
         }
         _ => "The responses say what is wrong; the page Refused requests has the latest.",
     }

@@ -82,7 +82,9 @@ pub async fn find(client: &Client, scope: Scope<'_>) -> Result<Vec<Attention>> {
                 }
                 if are_refused || one.cause == "ConnectWebhooksFailing" {
                     let worst = store::activity::worst(client, since, are_refused).await?;
-                    one.text = format!("{} Agencies with the most: {}.", one.text, listed(worst.clone()));
+                    if !worst.is_empty() {
+                        one.text = format!("{} Agencies with the most: {}.", one.text, listed(worst.clone()));
+                    }
                     one.agencies = worst.into_iter().map(|(slug, _)| slug).collect();
                 }
             }

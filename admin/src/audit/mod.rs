@@ -4,7 +4,9 @@
 //! transactions, adds it before its first change: its record also stands if the operation was interrupted.
 
 mod export;
+mod urls;
 
+pub(crate) use self::urls::UrlChanges;
 use crate::identity::{FormResult, SentForm};
 pub use crate::store::audit_records::{AuditFilter, AuditRecord};
 use crate::{Newest, Result, Steps, store, transact};

@@ -5,6 +5,7 @@
 
 mod replay;
 
+use crate::audit::UrlChanges;
 use crate::store::deliveries::Selected;
 pub(crate) use crate::store::deliveries::first_id;
 pub use crate::store::deliveries::{Attempt, Delivery, SubscriptionBacklog};
@@ -85,6 +86,7 @@ pub async fn page(client: &Client, tenant: TenantId, query: &DeliveryQuery, limi
     let selected = Selected { ids: query.ids(), subscription, state, event_type };
     let (mut items, next) = store::deliveries::page(client, tenant, &selected, limit).await?;
     store::deliveries::load_attempts(client, tenant, &mut items, false).await?;
+    set_urls(client, tenant, &mut items).await?;
     Ok(DeliveryPage { items, next })
 }
 
@@ -123,7 +125,21 @@ pub async fn find(client: &Client, id: &str, with_responses: bool) -> Result<Del
     let mut delivery = found.ok_or_else(|| AdminError::DeliveryNotFound(id.to_owned()))?;
     let tenant = delivery.tenant;
     store::deliveries::load_attempts(client, tenant, std::slice::from_mut(&mut delivery), with_responses).await?;
+    set_urls(client, tenant, std::slice::from_mut(&mut delivery)).await?;
     Ok(delivery)
+}
+
+/// Gives deliveries that have ended the URL of their last attempt, which may have been changed since.
+async fn set_urls(client: &Client, tenant: TenantId, deliveries: &mut [Delivery]) -> Result<()> {
+    let Some(first) = deliveries.iter().map(|delivery| delivery.created_at).min() else { return Ok(()) };
+    let changes = UrlChanges::load(client, tenant, first).await?;
+    for delivery in deliveries.iter_mut().filter(|delivery| delivery.state != DeliveryState::Pending) {
+        let last = delivery.attempts.last();
+        if let Some(url) = last.and_then(|last| changes.before(delivery.subscription_id, last.at)) {
+            delivery.url = url.to_owned();
+        }
+    }
+    Ok(())
 }
 
 /// The body of an outbound event's deliveries, as it is sent; `None` if the event is no longer stored.

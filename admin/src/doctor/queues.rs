@@ -37,11 +37,14 @@ fn of_queue(queue: &QueueArguments, max_length: u32) -> Vec<Finding> {
     if let Some(queue) = dead_of.filter(|_| depth.ready > 0) {
         // Notices of webhooks cannot be dropped.
         let webhooks = "requeue them: those that were replayed or delivered meanwhile are left out";
-        let requeue = if queue == "webhooks" { webhooks } else { "requeue or drop them" };
+        let (requeue, section) = match queue {
+            "webhooks" => (webhooks, "ConnectDeliveriesDeadLettered"),
+            _ => ("requeue or drop them", "ConnectMessagesDeadLettered"),
+        };
         findings.push(Finding::warning(
             format!("{} messages wait in {name}", depth.ready),
             format!(
-                "Look at them with connectctl queue show {queue} --dead, fix their cause, and {requeue}; see the runbook, ConnectMessagesDeadLettered"
+                "Look at them with connectctl queue show {queue} --dead, fix their cause, and {requeue}; see the runbook, {section}"
             ),
         ));
     }

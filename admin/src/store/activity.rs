@@ -66,7 +66,8 @@ common::statements! {
     FROM unnest($1::text[]) AS q (queue)
     CROSS JOIN LATERAL (SELECT * FROM queue_states s WHERE s.queue = q.queue LIMIT 1) s";
 
-    /// The hour of an agency first: if it has none of these, its minutes are not read. Slots are those of `common::activity`.
+    /// The hour of an agency first: if it has none of these, its minutes are not read. One whose last one was three minutes ago
+    /// needs no attention any more. Slots are those of `common::activity`.
     const WORST = "-- activity_minutes.worst
     WITH slots AS MATERIALIZED (
         SELECT array_agg((n % 64)::smallint) AS minutes, array_agg(DISTINCT (64 + n / 60 % 192)::smallint) AS hours
@@ -74,12 +75,13 @@ common::statements! {
     )
     SELECT t.slug, m.count
     FROM slots CROSS JOIN (SELECT tenant_id, slug FROM tenants ORDER BY tenant_id) t CROSS JOIN LATERAL (
-        SELECT sum(CASE WHEN $2 THEN a.refused ELSE a.undelivered END)::bigint AS count
+        SELECT sum(CASE WHEN $2 THEN a.refused ELSE a.undelivered END)::bigint AS count,
+               max(a.minute) FILTER (WHERE CASE WHEN $2 THEN a.refused ELSE a.undelivered END > 0) AS last
         FROM activity_minutes a WHERE a.tenant_id = t.tenant_id AND a.slot = ANY(slots.minutes) AND a.minute >= $1
           AND EXISTS (SELECT FROM activity_minutes h WHERE h.tenant_id = t.tenant_id AND h.slot = ANY(slots.hours)
                       AND h.minute > $1 - interval '1 hour' AND CASE WHEN $2 THEN h.refused ELSE h.undelivered END > 0)
     ) m
-    WHERE m.count > 0 ORDER BY m.count DESC, t.slug LIMIT 3";
+    WHERE m.last > now() - interval '3 minutes' ORDER BY m.count DESC, t.slug LIMIT 3";
 
     const WAITING_ACTIONS = "-- advisor_actions.waiting
     SELECT count(*), min(received_at)

@@ -69,7 +69,7 @@ async fn a_subscription_is_created_paused_resumed_rotated_and_removed() {
     assert!(visitor.page(&page).await.contains("<dt>Old secret</dt><dd>valid until <time "));
     assert_eq!(visitor.post(&format!("{page}/rotate"), &[("overlap", "x")]).await.status, 422);
     let again = visitor.post(&format!("{page}/rotate"), &[("overlap", "7d")]).await;
-    assert!(again.status == 422 && body(&again).contains("is valid until <time "), "{}", body(&again));
+    assert!(again.status == 422 && body(&again).contains("is still valid (until <time "), "{}", body(&again));
     assert!(body(&again).contains("<option value=\"7d\" selected>"), "{}", body(&again));
     assert_eq!(count("old_secret_until < now() + interval '2 days'").await, 1, "nothing was changed");
     let forced = visitor.post(&format!("{page}/rotate"), &[("overlap", "7d"), ("replace", "yes")]).await;
@@ -181,6 +181,8 @@ async fn event_types_are_changed_and_a_test_event_shows_the_health_of_the_receiv
     visitor.change(&format!("{page}/url"), &[("url", &receiver.url("/new"))]).await;
     let moved = visitor.page(&page).await;
     assert!(moved.contains("Nothing was sent") && moved.contains("0 delivered and 0 failed in the last 24 hours"));
+    let sent_before = visitor.page(&delivery).await;
+    assert!(sent_before.contains(&receiver.url("/hook")) && !sent_before.contains("/new"), "{sent_before}");
     visitor.change(&format!("{page}/events"), &[]).await;
     let all = "SELECT count(*) FROM subscriptions WHERE event_types IS NULL";
     assert_eq!(console.world.database.count(all).await, 1);

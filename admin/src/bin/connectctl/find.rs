@@ -18,7 +18,7 @@ pub(crate) async fn run(args: FindArgs, context: &Context) -> anyhow::Result<()>
     let query = FindQuery { tenant: args.tenant.as_deref(), id: &args.id, with_emails: true };
     let steps = find(&context.database, &query).await?;
     if steps.is_empty() {
-        context.output.note("Nothing is known of this id. Events that failed, were duplicates or are still in the queue are not kept. Of a key at most 20 refused requests a minute are kept, and none with 404, 409, 412 or 413.");
+        context.output.note("Nothing is known of this id. Events that failed, were duplicates or are still in the queue are not kept. Of a key at most 20 refused requests a minute are kept, 10 of them with the same reason, and none with 404, 409, 412 or 413.");
     }
     context.output.print_list(&steps)
 }

@@ -82,7 +82,7 @@ pub(crate) fn draw(chart: &Chart<'_>, about: &str) -> Markup {
             div.plot.signed[down.is_some()] {
                 div.scale aria-hidden="true" {
                     span { (number(scale)) } span { "0" }
-                    @if let Some((name, _)) = below.first().filter(|_| most_down > 0) { span { (number(below_scale)) " " (name) } }
+                    @if most_down > 0 { span { (number(below_scale)) @if let [(name, _)] = below { " " (name) } } }
                 }
                 svg role="img" tabindex="0" data-chart aria-labelledby={ (id) "-title " (id) "-about" }
                     viewBox={ "0 0 " (width) " " (end) } preserveAspectRatio="none" {
@@ -138,7 +138,7 @@ mod tests {
             "<desc id=\"requests-about\">120 accepted and 20 refused</desc>",
             "<title>10:00: 0 accepted, 20 refused, 20 got 503</title>",
             "<span class=\"key down\">20 refused</span><span class=\"key down second\">20 got 503</span>",
-            "<span>100</span><span>0</span><span>50 refused</span>",
+            "<span>100</span><span>0</span><span>50</span>",
             "class=\"down\" x=\"1\" y=\"200\" width=\"8\" height=\"40\"",
             "class=\"down second\" x=\"1\" y=\"240\" width=\"8\" height=\"40\"",
             "height=\"160\"",

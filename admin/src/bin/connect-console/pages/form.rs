@@ -173,11 +173,11 @@ pub(crate) fn rotation(
             (select(field, overlaps, faults.typed().map_or("24h", |typed| typed.get("overlap")), faults))
             @if let Some(until) = faults.of("replace") {
                 p #replace-fault.fault {
-                    "The old secret of the last rotation is valid until " (time_text(until)) ". Only one old secret is kept: rotate after that time, or end the overlap now."
+                    "The old secret of the last rotation is still valid (until " (time_text(until)) "). Only one old secret is kept: rotate after that time, or end it now."
                 }
                 div.choice {
                     input #replace name="replace" type="checkbox" value="yes" autofocus[faults.is_first("replace")] aria-describedby="replace-fault";
-                    label for="replace" { "End the overlap now: the old secret is refused at once" }
+                    label for="replace" { "End the old secret of the last rotation now" }
                 }
             }
             button.plain { "Create a new secret" }

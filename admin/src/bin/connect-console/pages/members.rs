@@ -97,6 +97,6 @@ pub(crate) async fn deactivate(change: Change<'_>) -> Result<Response, Failure> 
     let Some(email) = faults.parse("email", MemberEmail::parse) else {
         return with_faults(change.view(), &faults).await;
     };
-    let (page, slug) = (context.tenant_path("/members?done=member-removed"), &context.tenant()?.slug);
+    let (page, slug) = (context.tenant_path("/members?done=member-deactivated"), &context.tenant()?.slug);
     change.run(page, async |client, actor| tenants::remove_member(client, actor, slug, &email).await).await
 }

@@ -43,7 +43,7 @@ pub(crate) async fn list(context: Context<'_>) -> Result<Response, Failure> {
                 }
             }))
         }
-        p.soft { "The oldest message was published at that time or later. A dash means that nothing waits, or that there is no such queue. Webhooks wait in the database: webhooks.dead has a notice of each one that failed." }
+        p.soft { "The oldest message was published at that time or later. A dash means that nothing waits, that its age is not known, or that there is no such queue. Webhooks wait in the database: webhooks.dead has a notice of each one that failed." }
     };
     Ok(layout::page(&context, "Queues", &content))
 }

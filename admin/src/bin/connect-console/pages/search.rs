@@ -63,7 +63,7 @@ fn nothing(id: &str, with_emails: bool) -> Markup {
     html! {
         p { "Nothing is known of " code { (id) } "." }
         ul {
-            li { "An event that failed is not kept. The response to its request said which error it has; correct the event and send it again with the same id. Of a request whose events all failed, or were duplicates, only the response says so." }
+            li { "An event that failed is not kept. The response to its request said which error it has; correct the event and send it again with the same id. Of a request without another event only the latest one of each error is known, for some minutes. A duplicate changes nothing and is not kept." }
             li { "An event of a request that was refused, or got 503, is not known by its id. Such a request is found by its " code { "X-Request-Id" } " if it named a key. Kept are the newest 200 of a key, at most 20 a minute, 10 of them with the same reason, and none that got 404, 409, 412 or 413." }
             li { "An event that is still in the queue appears as soon as it is applied." }
             li { "A request that applied an event is found by its " code { "X-Request-Id" } ". A trace id (W3C) finds the events that were applied in the trace." }

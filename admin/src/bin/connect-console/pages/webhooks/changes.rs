@@ -180,7 +180,7 @@ pub(crate) async fn rotate(mut change: Change<'_>) -> Result<Response, Failure> 
     };
     let content = html! {
         (secret(&rotated.secret))
-        @if rotation.overlap.is_some() { p { "Webhooks are signed with the old secret as well, until its time is over." } }
+        @if rotation.overlap.is_some() { p { "Webhooks are also signed with the secret that this one replaces, until the time that the page of the subscription shows." } }
         p { a href=(page) { "To the subscription" } }
     };
     Ok(layout::page(&change.view(), HEADING, &content))
