@@ -2,6 +2,7 @@
 //! accept and send.
 
 use super::*;
+use crate::handlers::{feed, read};
 use crate::http::conditions::IF_MATCH_MAX;
 use crate::http::idempotency_key;
 use crate::http::route::{Endpoint, EndpointKind, Route};
@@ -96,6 +97,38 @@ fn each_endpoint_is_described_with_its_credentials_and_headers() {
         assert_eq!(names(&operation["responses"][success]["headers"]), returned, "{endpoint:?}");
         let is_cached = matches!(endpoint.kind(), EndpointKind::Read | EndpointKind::Description);
         assert_eq!(operation["responses"]["304"].is_object(), is_cached, "{endpoint:?}");
+    }
+}
+
+#[test]
+fn each_endpoint_is_described_with_exactly_the_query_parameters_that_it_reads() {
+    let document = document();
+    for (endpoint, operation) in operations(&document) {
+        let names: &[&str] = match endpoint.kind() {
+            EndpointKind::LookUp if endpoint == Endpoint::FindClients => &read::CLIENT_PARAMETERS,
+            EndpointKind::LookUp => &read::LEAD_PARAMETERS,
+            EndpointKind::Feed => &feed::PARAMETERS,
+            EndpointKind::Intake
+            | EndpointKind::Create
+            | EndpointKind::Change
+            | EndpointKind::Read
+            | EndpointKind::Description => &[],
+        };
+        // A look-up needs one of its parameters: an only one is required.
+        let is_required = endpoint.kind() == EndpointKind::LookUp && names.len() == 1;
+        let expected = names.iter().map(|name| {
+            let number = [feed::AFTER, feed::LIMIT, feed::WAIT].into_iter().find(|(number, ..)| number == name);
+            let Some((_, bounds, default)) = number else { return json!([name, is_required, null, null, null]) };
+            // The highest number of 64 bits is said by `format`.
+            let maximum = Some(bounds.end()).filter(|end| **end < i64::MAX);
+            json!([name, is_required, bounds.start(), maximum, default])
+        });
+        let parameters = items(&operation["parameters"]).map(|it| resolved(&document, it));
+        let described = parameters.filter(|it| it["in"] == "query").map(|it| {
+            let schema = resolved(&document, &it["schema"]);
+            json!([it["name"], it["required"] == true, schema["minimum"], schema["maximum"], schema["default"]])
+        });
+        assert_eq!(described.collect::<Vec<_>>(), expected.collect::<Vec<_>>(), "{endpoint:?}");
     }
 }
 

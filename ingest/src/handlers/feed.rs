@@ -22,10 +22,17 @@ use uuid::Uuid;
 use warp::Reply;
 use warp::reply::Response;
 
-/// Most deliveries of a response, and how many it has if the request does not say.
-const DELIVERIES: i64 = 100;
+/// A number that a request may send: its name, its bounds, and its value if it is not sent.
+type NumberParameter = (&'static str, RangeInclusive<i64>, i64);
+
+/// The number of the last delivery that the caller has.
+pub(crate) const AFTER: NumberParameter = ("after", 0..=i64::MAX, 0);
+/// Most deliveries of a response.
+pub(crate) const LIMIT: NumberParameter = ("limit", 1..=100, 100);
 /// The longest wait, in seconds.
-const WAIT: i64 = 30;
+pub(crate) const WAIT: NumberParameter = ("wait", 0..=30, 0);
+/// All parameters; the last one is an id.
+pub(crate) const PARAMETERS: [&str; 4] = [AFTER.0, LIMIT.0, WAIT.0, "subscription"];
 /// Requests that wait at once: a tenant has an equal part of the first number, at least one and at most the second.
 const WAITING: (usize, usize) = (256, 16);
 /// Time between two looks, in milliseconds.
@@ -125,18 +132,17 @@ pub(super) async fn handle(
 /// What a request asks for, and how long it waits. 400 for a number that is none or out of bounds, 404 for a malformed
 /// id (D18).
 fn parse(sent: &str, key: &KeyPrefix) -> Result<(FeedQuery, Duration), Refusal> {
-    let ([after, limit, wait, subscription], mut faults) =
-        query::parse_parameters(sent, ["after", "limit", "wait", "subscription"]);
-    let after = number(&mut faults, "after", after.as_deref(), 0, 0..=i64::MAX);
-    let limit = number(&mut faults, "limit", limit.as_deref(), DELIVERIES, 1..=DELIVERIES);
+    let ([after, limit, wait, subscription], mut faults) = query::parse_parameters(sent, PARAMETERS);
+    let after = number(&mut faults, AFTER, after.as_deref());
+    let limit = number(&mut faults, LIMIT, limit.as_deref());
     let wait = wait.as_deref().map(|wait| wait.strip_suffix('s').unwrap_or(wait));
-    let wait = Duration::from_secs(number(&mut faults, "wait", wait, 0, 0..=WAIT).unsigned_abs());
+    let wait = Duration::from_secs(number(&mut faults, WAIT, wait).unsigned_abs());
     query::refuse(&faults)?;
     let id = |id: String| (id.len() == 36).then(|| Uuid::try_parse(&id).ok()).flatten().ok_or_else(not_found);
     Ok((FeedQuery { key: key.clone(), subscription: subscription.map(id).transpose()?, after, limit }, wait))
 }
 
-fn number(faults: &mut Faults, name: &str, sent: Option<&str>, default: i64, bounds: RangeInclusive<i64>) -> i64 {
+fn number(faults: &mut Faults, (name, bounds, default): NumberParameter, sent: Option<&str>) -> i64 {
     let Some(sent) = sent else { return default };
     let digits = sent.bytes().all(|byte| byte.is_ascii_digit()).then_some(sent);
     let number = digits.and_then(|digits| digits.parse().ok()).filter(|number| bounds.contains(number));

@@ -2,7 +2,7 @@
 
 mod events;
 pub(crate) mod feed;
-mod read;
+pub(crate) mod read;
 mod write;
 
 use crate::admission::Share;

@@ -23,6 +23,9 @@ use warp::http::header::ETAG;
 use warp::http::{HeaderValue, StatusCode};
 use warp::reply::Response;
 
+/// The parameters by which clients are found, and those by which enquiries are. One of them is required.
+pub(crate) const CLIENT_PARAMETERS: [&str; 3] = ["email", "externalId", "phone"];
+pub(crate) const LEAD_PARAMETERS: [&str; 1] = ["externalId"];
 /// Limits the log lines of records that cannot be serialized.
 static UNWRITABLE: LogLimit<1> = LogLimit::new();
 
@@ -87,7 +90,7 @@ pub(super) fn lead_id(text: &str) -> Result<LeadId, Refusal> {
 
 /// 400 without a field to look for.
 pub(super) fn client_key(head: &RequestHead) -> Result<RecordQuery, Refusal> {
-    let ([email, external_id, phone], faults) = query::parse_parameters(head.query(), ["email", "externalId", "phone"]);
+    let ([email, external_id, phone], faults) = query::parse_parameters(head.query(), CLIENT_PARAMETERS);
     query::refuse(&faults)?;
     // No client has an address that is none.
     let email =
@@ -99,7 +102,7 @@ pub(super) fn client_key(head: &RequestHead) -> Result<RecordQuery, Refusal> {
 
 /// 400 without a field to look for.
 pub(super) fn lead_external_id(head: &RequestHead) -> Result<RecordQuery, Refusal> {
-    let ([external_id], faults) = query::parse_parameters(head.query(), ["externalId"]);
+    let ([external_id], faults) = query::parse_parameters(head.query(), LEAD_PARAMETERS);
     query::refuse(&faults)?;
     external_id
         .map(|id| RecordQuery::LeadsBy(id.trim().to_owned()))
