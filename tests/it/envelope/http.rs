@@ -61,7 +61,15 @@ async fn accepts_a_chunked_body() {
 async fn rejects_a_broken_chunk() {
     let world = World::shared().await;
     let request = world.key.events(batch(&[ana()]));
-    for broken in ["zz\r\nabc\r\n", "5\r\nabcdefgh\r\n", "fffffffffffffffffff\r\n", "-1\r\n"] {
+    for broken in [
+        "zz\r\nabc\r\n",
+        "5\r\nabcdefgh\r\n",
+        "fffffffffffffffffff\r\n",
+        "-1\r\n",
+        // Extensions and trailers of 16 KiB: no more of them is read.
+        format!("5;{}", "x".repeat(1 << 14)).as_str(),
+        format!("0\r\nx:{}", "y".repeat((1 << 14) - 2)).as_str(),
+    ] {
         let response =
             exchange(&world, &request, format!("transfer-encoding: chunked\r\n\r\n{broken}").as_bytes()).await;
         assert_eq!((response.status, code(&response).as_str()), (400, "invalid_request"), "{broken:?}");
