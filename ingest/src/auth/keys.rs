@@ -32,7 +32,7 @@ static KEYS: LogLimit<2> = LogLimit::new();
 /// A key whose secret may not be readable.
 type OpenedKey = Result<Arc<ApiKey>, DecryptionFailed>;
 
-/// The keys of all tenants; shared by all requests. About 500 bytes for each.
+/// The keys of all tenants; shared by all requests. About 0.41 kB for each, and 0.64 kB while all are loaded.
 #[derive(Debug)]
 pub(crate) struct Keys {
     masters: MasterKeys,
