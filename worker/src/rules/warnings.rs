@@ -37,11 +37,11 @@ pub(super) fn reason(warning: &str) -> String {
         NO_OPEN_ENQUIRY => "the client has no enquiry that the event could change; it is in the timeline only",
         BOOKING_REF_CONFLICT => "another enquiry has a booking with this bookingRef",
         BOOKING_CANCELLED => "the booking with this bookingRef was canceled; a new one needs a new bookingRef",
-        ITINERARY_REJECTED => "itinerarySnapshot must be an object as the API's description says",
+        ITINERARY_REJECTED => "itinerarySnapshot must be {title, days}, each day and each of its items with a title",
         DISCOVERY_NOT_ENABLED => "the agency has not turned Traveller Discovery on",
         DISCOVERY_FAILED => "Traveller Discovery could not be stored; resend it with a new eventId",
         _ => match warning.split_once(':').map_or("", |(_, field)| field) {
-            "travelDates" => "must be an object of dates that exist, as YYYY-MM-DD, and must not end before it starts",
+            "travelDates" => "must be {start, end}, dates that exist, as YYYY-MM-DD, and must not end before it starts",
             "party" | "paxCount" => {
                 return format!("counts and ages must be whole numbers from 0 to {}", Party::COUNT_MAX);
             }

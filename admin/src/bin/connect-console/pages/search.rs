@@ -37,6 +37,9 @@ async fn page(view: View<'_>, tenant: Option<&str>, path: &str) -> Result<Respon
         (form(path, id, with_emails))
         @if !text::is_blank(id) {
             div data-refresh="10" { @if steps.is_empty() { (nothing(id, with_emails)) } @else { (timeline(&steps)) } }
+            @if steps.iter().any(|step| ["client", "lead"].contains(&step.stage)) {
+                p.soft { "Of a client or enquiry the newest events are shown. A change through the records API is found by its " code { "X-Request-Id" } "." }
+            }
         }
     };
     Ok(layout::page(&view, "Where is my event?", &content))
