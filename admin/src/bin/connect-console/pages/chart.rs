@@ -42,8 +42,14 @@ pub(crate) fn draw(chart: &Chart<'_>, about: &str) -> Markup {
     let Chart { id, title, periods, up, down, limit, are_levels } = *chart;
     let total = |counts: &[i64]| if are_levels { counts.last().copied().unwrap_or_default() } else { sum(counts) };
     let most = |counts: &[i64]| counts.iter().copied().max().unwrap_or_default();
-    let (below, of) =
-        (down.unwrap_or_default(), |counts: &[i64], at: usize| counts.get(at).copied().unwrap_or_default());
+    let of = |counts: &[i64], at: usize| counts.get(at).copied().unwrap_or_default();
+    let below: Vec<_> = down
+        .unwrap_or_default()
+        .iter()
+        .enumerate()
+        .filter(|(at, (_, counts))| *at == 0 || sum(counts) > 0)
+        .map(|(_, one)| *one)
+        .collect();
     let down_at = |at: usize| below.iter().fold(0_i64, |sum, (_, counts)| sum.saturating_add(of(counts, at)));
     let most_down = (0..periods.len()).map(down_at).max().unwrap_or_default();
     let most_up = most(up.1).max(limit.unwrap_or_default());
@@ -58,7 +64,7 @@ pub(crate) fn draw(chart: &Chart<'_>, about: &str) -> Markup {
         (10 * i64::try_from(periods.len()).unwrap_or(1).max(1), UP + if down.is_some() { DOWN } else { 0 });
     let values = |at: usize| {
         let value = |(name, counts): &(&str, &[i64])| format!("{} {name}", number(of(counts, at)));
-        std::iter::once(&up).chain(below).map(value).collect::<Vec<_>>().join(", ")
+        std::iter::once(&up).chain(&below).map(value).collect::<Vec<_>>().join(", ")
     };
     let bars_below = |at: usize| {
         let mut bottom = UP;
@@ -82,7 +88,7 @@ pub(crate) fn draw(chart: &Chart<'_>, about: &str) -> Markup {
             div.plot.signed[down.is_some()] {
                 div.scale aria-hidden="true" {
                     span { (number(scale)) } span { "0" }
-                    @if most_down > 0 { span { (number(below_scale)) @if let [(name, _)] = below { " " (name) } } }
+                    @if most_down > 0 { span { (number(below_scale)) @if let [(name, _)] = below[..] { " " (name) } } }
                 }
                 svg role="img" tabindex="0" data-chart aria-labelledby={ (id) "-title " (id) "-about" }
                     viewBox={ "0 0 " (width) " " (end) } preserveAspectRatio="none" {

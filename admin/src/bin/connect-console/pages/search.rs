@@ -47,7 +47,8 @@ async fn page(view: View<'_>, tenant: Option<&str>, path: &str) -> Result<Respon
 
 /// The field for an id. The page has a link of its own, because the id is in the URL.
 pub(super) fn form(path: &str, id: &str, with_emails: bool) -> Markup {
-    let what = "Id of an event, request, trace, client, enquiry, booking or delivery, an enquiry number, or your own id of an enquiry";
+    let what =
+        "Id of an event, request, trace, client, enquiry (also your own), booking or delivery, or an enquiry number";
     html! {
         form.filter method="get" action=(path) role="search" {
             div {
