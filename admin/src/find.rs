@@ -1,7 +1,6 @@
 //! Everything known of an id, in the order of time: where an event is, from its arrival to the last attempt of its webhooks.
 
-use crate::audit::UrlChanges;
-use crate::deliveries::{Delivery, first_id};
+use crate::deliveries::{Delivery, first_id, set_urls};
 use crate::refusals::RefusedRequest;
 use crate::store::deliveries::Selected;
 use crate::store::found::{AppliedEvent, OutboundEvent};
@@ -243,7 +242,7 @@ impl Search<'_> {
             "outbox",
             format!("{} {what}", event.event_type),
         )));
-        let changes = UrlChanges::load(self.client, event.tenant, event.created_at).await?;
+        set_urls(self.client, event.tenant, &mut found).await?;
         let subscriptions = match self.slugs.get(&event.tenant) {
             Some(slug) if !found.is_empty() => subscriptions::list(self.client, slug, None, u32::MAX).await?.items,
             _ => Vec::new(),
@@ -251,12 +250,12 @@ impl Search<'_> {
         for delivery in &found {
             let of_delivery = subscriptions.iter().find(|one| one.id == delivery.subscription_id);
             let is_paused = of_delivery.is_some_and(|one| one.state == SubscriptionState::Paused);
-            self.add_delivery(delivery, &changes, is_paused);
+            self.add_delivery(delivery, is_paused);
         }
         Ok(())
     }
 
-    fn add_delivery(&mut self, delivery: &Delivery, changes: &UrlChanges, is_paused: bool) {
+    fn add_delivery(&mut self, delivery: &Delivery, is_paused: bool) {
         let about = |step: FoundStep| FoundStep {
             event_id: Some(delivery.event_id.to_string()),
             delivery_id: Some(delivery.id),
@@ -276,14 +275,15 @@ impl Search<'_> {
             format!("{}, now {now}", delivery.event_type.as_deref().unwrap_or("an event that is no longer stored"));
         self.steps.push(about(self.step(delivery.tenant, delivery.created_at, "delivery", detail)));
         for (number, attempt) in (1..).zip(&delivery.attempts) {
-            let detail = format!("number {number}: {}, {} ms", attempt.outcome(), attempt.duration_ms);
+            let to = attempt.url.as_ref().map_or_else(String::new, |former| format!(" to {former}"));
+            let detail = format!("number {number}{to}: {}, {} ms", attempt.outcome(), attempt.duration_ms);
             let failure = (!attempt.is_success()).then(|| match attempt.status {
                 Some(status) => status.to_string(),
                 None => "no response".to_owned(),
             });
             let step = about(self.step(delivery.tenant, attempt.at, "attempt", detail));
-            let url = changes.before(delivery.subscription_id, attempt.at).unwrap_or(&delivery.url);
-            self.steps.push(FoundStep { failure, receiver: Some(url.to_owned()), ..step });
+            let receiver = attempt.url.clone().or(step.receiver.clone());
+            self.steps.push(FoundStep { failure, receiver, ..step });
         }
         let next = delivery.next_attempt_at.as_deref().and_then(|at| DateTime::parse_from_rfc3339(at).ok());
         if let (DeliveryState::Pending, Some(at), false) = (delivery.state, next, is_paused) {

@@ -129,14 +129,17 @@ pub async fn find(client: &Client, id: &str, with_responses: bool) -> Result<Del
     Ok(delivery)
 }
 
-/// Gives deliveries that have ended the URL of their last attempt, which may have been changed since.
-async fn set_urls(client: &Client, tenant: TenantId, deliveries: &mut [Delivery]) -> Result<()> {
+/// Gives attempts the former URL that they were made to, and deliveries that have ended that of their last attempt.
+pub(crate) async fn set_urls(client: &Client, tenant: TenantId, deliveries: &mut [Delivery]) -> Result<()> {
     let Some(first) = deliveries.iter().map(|delivery| delivery.created_at).min() else { return Ok(()) };
     let changes = UrlChanges::load(client, tenant, first).await?;
-    for delivery in deliveries.iter_mut().filter(|delivery| delivery.state != DeliveryState::Pending) {
-        let last = delivery.attempts.last();
-        if let Some(url) = last.and_then(|last| changes.before(delivery.subscription_id, last.at)) {
-            delivery.url = url.to_owned();
+    for delivery in deliveries {
+        for attempt in &mut delivery.attempts {
+            attempt.url = changes.before(delivery.subscription_id, attempt.at).map(str::to_owned);
+        }
+        let last = delivery.attempts.last().filter(|_| delivery.state != DeliveryState::Pending);
+        if let Some(url) = last.and_then(|last| last.url.clone()) {
+            delivery.url = url;
         }
     }
     Ok(())

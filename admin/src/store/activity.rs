@@ -68,20 +68,38 @@ common::statements! {
 
     /// The hour of an agency first: if it has none of these, its minutes are not read. One whose last one was three minutes ago
     /// needs no attention any more. Slots are those of `common::activity`.
-    const WORST = "-- activity_minutes.worst
+    const REFUSED_MOST = "-- activity_minutes.refused_most
     WITH slots AS MATERIALIZED (
         SELECT array_agg((n % 64)::smallint) AS minutes, array_agg(DISTINCT (64 + n / 60 % 192)::smallint) AS hours
         FROM generate_series(extract(epoch FROM $1::timestamptz)::bigint / 60, extract(epoch FROM now())::bigint / 60) n
     )
     SELECT t.slug, m.count
     FROM slots CROSS JOIN (SELECT tenant_id, slug FROM tenants ORDER BY tenant_id) t CROSS JOIN LATERAL (
-        SELECT sum(CASE WHEN $2 THEN a.refused ELSE a.undelivered END)::bigint AS count,
-               max(a.minute) FILTER (WHERE CASE WHEN $2 THEN a.refused ELSE a.undelivered END > 0) AS last
+        SELECT sum(a.refused)::bigint AS count, max(a.minute) FILTER (WHERE a.refused > 0) AS last
         FROM activity_minutes a WHERE a.tenant_id = t.tenant_id AND a.slot = ANY(slots.minutes) AND a.minute >= $1
           AND EXISTS (SELECT FROM activity_minutes h WHERE h.tenant_id = t.tenant_id AND h.slot = ANY(slots.hours)
-                      AND h.minute > $1 - interval '1 hour' AND CASE WHEN $2 THEN h.refused ELSE h.undelivered END > 0)
+                      AND h.minute > $1 - interval '1 hour' AND h.refused > 0)
     ) m
     WHERE m.last > now() - interval '3 minutes' ORDER BY m.count DESC, t.slug LIMIT 3";
+
+    /// By receivers that still fail, as the overview of their agency says it.
+    const UNDELIVERED_MOST = "-- failure_minutes.undelivered_most
+    SELECT t.slug, w.count
+    FROM (
+        SELECT r.tenant_id, sum(r.failed)::bigint AS count
+        FROM (
+            SELECT f.tenant_id, sum(f.failed) FILTER (WHERE f.minute >= $1) AS failed
+            FROM (
+                SELECT tenant_id, cause, minute, failed, succeeded,
+                       minute = max(minute) OVER (PARTITION BY tenant_id, cause) AS is_newest
+                FROM failure_minutes WHERE cause >= 'receiver:' AND cause < 'receiver;'
+            ) f
+            GROUP BY f.tenant_id, f.cause
+            HAVING bool_or(f.failed > 0 AND (f.minute > now() - interval '3 minutes' OR f.is_newest AND f.failed > f.succeeded))
+        ) r
+        WHERE r.failed > 0 GROUP BY r.tenant_id ORDER BY count DESC, r.tenant_id LIMIT 3
+    ) w CROSS JOIN LATERAL (SELECT slug FROM tenants t WHERE t.tenant_id = w.tenant_id LIMIT 1) t
+    ORDER BY w.count DESC, t.slug";
 
     const WAITING_ACTIONS = "-- advisor_actions.waiting
     SELECT count(*), min(received_at)
@@ -117,7 +135,7 @@ pub(crate) async fn counts(
 /// The three agencies with the most refused requests, or else failed attempts at webhooks, from a minute on, with their numbers.
 pub(crate) async fn worst(client: &Client, first: DateTime<Utc>, are_refused: bool) -> Result<Vec<(String, i64)>> {
     let read = |row: &Row| Ok((row.try_get("slug")?, row.try_get("count")?));
-    all(client, WORST, &[&first, &are_refused], read).await
+    all(client, if are_refused { REFUSED_MOST } else { UNDELIVERED_MOST }, &[&first], read).await
 }
 
 /// The lengths of a queue from `first` on. Minutes in which no program looked at it are missing.

@@ -30,6 +30,9 @@ pub struct Attempt {
     /// Headers of that response which explain it, a line each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_headers: Option<String>,
+    /// The URL that it was made to, if that of the subscription was changed since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
 }
 
 /// A subscription with pending or dead deliveries.
@@ -66,7 +69,7 @@ impl Attempt {
         match (self.status, &self.error) {
             (Some(status), None) => format!("status {status}"),
             (Some(status), Some(error)) => format!("status {status}, {error}"),
-            (None, Some(error)) => error.clone(),
+            (None, Some(error)) => error.split(" (os error").next().unwrap_or_default().to_owned(),
             (None, None) => "no response".to_owned(),
         }
     }
@@ -288,6 +291,7 @@ fn delivery(row: &Row) -> Result<Delivery> {
             duration_ms: row.try_get::<_, Option<i32>>("last_duration_ms")?.unwrap_or_default(),
             response: None,
             response_headers: None,
+            url: None,
         })
     };
     Ok(read_row!(row => Delivery {
@@ -298,7 +302,7 @@ fn delivery(row: &Row) -> Result<Delivery> {
 }
 
 fn attempt(row: &Row) -> Result<Attempt> {
-    Ok(read_row!(row => Attempt { at, status, error, duration_ms, response, response_headers }))
+    Ok(read_row!(row => Attempt { at, status, error, duration_ms, response, response_headers, url: None }))
 }
 
 fn backlog(row: &Row) -> Result<SubscriptionBacklog> {

@@ -96,12 +96,18 @@ async fn what_needs_attention_is_told_with_its_section_of_the_runbook() {
             ('minute', extract(epoch FROM now())::bigint / 60 % 64), ('hour', 64 + extract(epoch FROM now())::bigint / 3600 % 192)
         ) AS s (unit, slot) ON CONFLICT (tenant_id, slot) DO UPDATE SET minute = excluded.minute, accepted = 20,
             refused = 30, delivered = 80, undelivered = 30;
+        INSERT INTO failure_minutes (tenant_id, cause, slot, minute, failed, succeeded)
+        SELECT tenant_id, 'receiver:' || cause, 0, date_trunc('minute', now()), failed, succeeded
+        FROM tenants, (VALUES ('fails', 20, 8), ('works', 0, 9)) AS r (cause, failed, succeeded);
+        INSERT INTO failure_minutes (tenant_id, cause, slot, minute, failed, succeeded)
+        SELECT tenant_id, 'receiver:over', n, now() - n * interval '4 minutes', 9 * (n - 1), 2 - n
+        FROM tenants, generate_series(1, 2) n;
         INSERT INTO refused_requests (tenant_id, request_id, key_prefix, at, method, route, status, reason, body_bytes)
         SELECT tenant_id, tenant_id, 'ck_1', now(), 'POST', '/', 422, 'x', 1 FROM tenants";
     console.world.database.execute(failing).await;
     let told = [
         "30 of 50 requests were refused in the last 10 minutes. Statuses of those on record: 422 (1). Agencies with the most: acme (30).",
-        "30 of 110 attempts at webhooks failed in the last 10 minutes. Agencies with the most: acme (30).",
+        "30 of 110 attempts at webhooks failed in the last 10 minutes. Agencies with the most: acme (20).",
         "<a href=\"/agencies/acme\">Overview: acme</a>",
     ];
     operator.until_shown("/", &told).await;

@@ -183,6 +183,8 @@ async fn event_types_are_changed_and_a_test_event_shows_the_health_of_the_receiv
     assert!(moved.contains("Nothing was sent") && moved.contains("0 delivered and 0 failed in the last 24 hours"));
     let sent_before = visitor.page(&delivery).await;
     assert!(sent_before.contains(&receiver.url("/hook")) && !sent_before.contains("/new"), "{sent_before}");
+    let found = visitor.page(&delivery.replace("deliveries/", "find?id=")).await;
+    assert!(found.contains(&format!("number 1 to {}: status 503", receiver.url("/hook"))), "{found}");
     visitor.change(&format!("{page}/events"), &[]).await;
     let all = "SELECT count(*) FROM subscriptions WHERE event_types IS NULL";
     assert_eq!(console.world.database.count(all).await, 1);

@@ -159,7 +159,7 @@ pub(super) fn table(view: &View<'_>, listed: &DeliveryPage, receivers: &[Subscri
                                 (delivery.event_type.as_deref().unwrap_or("event no longer stored"))
                             }
                         }
-                        td { (state(delivery)) }
+                        td { @if delivery.next_attempt_at.is_some() && is_paused(delivery.subscription_id) { (pill("warn", "Paused")) } @else { (state(delivery)) } }
                         @if with_receiver { td.wide title=(delivery.url) { (delivery.url.split_once("://").map_or(delivery.url.as_str(), |(_, rest)| rest)) } }
                         td { (time(delivery.created_at)) }
                         td.number { (delivery.attempts.len()) }
@@ -272,6 +272,7 @@ fn attempts(delivery: &Delivery) -> Markup {
                         @let answered = attempt.status.map(|_| attempt.outcome());
                         (pill(if attempt.is_success() { "good" } else { "bad" }, answered.as_deref().unwrap_or("No response")))
                         @if answered.is_none() { " " (attempt.outcome()) }
+                        @if let Some(url) = &attempt.url { " to " code { (url) } }
                     }
                     td.tight { (time(attempt.at)) " " code { (attempt.at.timestamp()) } }
                     td.number { (attempt.duration_ms) " ms" }
@@ -296,7 +297,8 @@ fn request(view: &View<'_>, delivery: &Delivery) -> Markup {
     let t = at.as_deref().unwrap_or("<seconds when it is sent>");
     let slug = view.tenant_if_any().map_or("", |tenant| tenant.slug.as_str());
     let event_type = delivery.event_type.as_deref().unwrap_or("<no longer stored>");
-    let Delivery { id, event_id, number, url, .. } = delivery;
+    let Delivery { id, event_id, number, .. } = delivery;
+    let url = delivery.attempts.last().and_then(|last| last.url.as_ref()).unwrap_or(&delivery.url);
     let request = format!(
         "POST {url}
 Content-Type: application/json
