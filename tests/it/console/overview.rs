@@ -100,7 +100,7 @@ async fn what_needs_attention_is_told_with_its_section_of_the_runbook() {
         SELECT tenant_id, 'receiver:' || cause, 0, date_trunc('minute', now()), failed, succeeded
         FROM tenants, (VALUES ('fails', 20, 8), ('works', 0, 9)) AS r (cause, failed, succeeded);
         INSERT INTO failure_minutes (tenant_id, cause, slot, minute, failed, succeeded)
-        SELECT tenant_id, 'receiver:over', n, now() - n * interval '4 minutes', 9 * (n - 1), 2 - n
+        SELECT tenant_id, 'receiver:over', n, now() - (n + 4) * interval '1 minute', 9 * (n - 1), 2 - n
         FROM tenants, generate_series(1, 2) n;
         INSERT INTO refused_requests (tenant_id, request_id, key_prefix, at, method, route, status, reason, body_bytes)
         SELECT tenant_id, tenant_id, 'ck_1', now(), 'POST', '/', 422, 'x', 1 FROM tenants";
