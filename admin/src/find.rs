@@ -244,7 +244,9 @@ impl Search<'_> {
         )));
         set_urls(self.client, event.tenant, &mut found).await?;
         let subscriptions = match self.slugs.get(&event.tenant) {
-            Some(slug) if !found.is_empty() => subscriptions::list(self.client, slug, None, u32::MAX).await?.items,
+            Some(slug) if found.iter().any(|one| one.state == DeliveryState::Pending) => {
+                subscriptions::list(self.client, slug, None, u32::MAX).await?.items
+            }
             _ => Vec::new(),
         };
         for delivery in &found {

@@ -55,7 +55,7 @@ impl Typed {
     pub(crate) fn period(&mut self) -> (Option<DateTime<Utc>>, Option<DateTime<Utc>>) {
         let (from, to) = (self.time("from"), self.time("to"));
         if from.zip(to).is_some_and(|(from, to)| from > to) {
-            self.faults.push("\"from\" is after \"to\", so all times are shown".to_owned());
+            self.faults.push("\"from\" is after \"to\"".to_owned());
             return (None, None);
         }
         (from, to)
