@@ -4,8 +4,8 @@
 //! Payloads are kept byte for byte.
 
 use super::fault::Faults;
-use super::fields::{Fields, Text};
-use super::json::{check_json, check_json_at};
+use super::fields::{EventTexts, Fields, Text};
+use super::json::check_json;
 use super::kind::InboundType;
 use crate::model::{Email, Phone, parse_instant, text};
 use chrono::{DateTime, Utc};
@@ -16,8 +16,6 @@ use std::borrow::Cow;
 pub const BATCH_MAX: usize = 100;
 /// Prefix of the event ids under which the records API writes; partners must not send it.
 pub const RESERVED_PREFIX: &str = "connect-api:";
-/// Nesting depth of an event in the body of its batch.
-const EVENT_DEPTH: u32 = 2;
 
 /// A valid inbound event.
 #[derive(Clone, Debug)]
@@ -54,33 +52,44 @@ pub struct Actor {
 pub struct Batch<'a> {
     /// The events in the order of the batch.
     pub envelopes: Vec<Envelope<'a>>,
-    /// The text of the events as sent: everything between the brackets of `events`.
+    /// The text of the events as sent, from the first to the last.
     pub text: &'a str,
 }
 
-/// Parses a batch, `{"events": [..]}`, of `tenant`. Any fault refuses the whole batch.
-pub fn parse_batch<'a>(body: &'a [u8], tenant: &str) -> Result<Vec<Envelope<'a>>, Faults> {
-    read_batch(body, tenant).map(|batch| batch.envelopes)
-}
-
-/// Like [`parse_batch`], and also returns the text of the events.
+/// Parses and checks a batch, `{"events": [..]}`, of `tenant`. Any fault refuses the whole batch.
 pub fn read_batch<'a>(body: &'a [u8], tenant: &str) -> Result<Batch<'a>, Faults> {
-    let body = check_json(body)?;
-    let root: Fields = serde_json::from_str(body).map_err(|_| Faults::one("", "must be an object"))?;
-    let array = root.get("events").ok_or_else(|| Faults::one("events", "is required"))?;
-    let events: Vec<&RawValue> =
-        serde_json::from_str(array.get()).map_err(|_| Faults::one("events", "must be an array"))?;
-    let envelopes = read_envelopes(&events, tenant)?;
-    let inner = array.get().strip_prefix('[').and_then(|text| text.strip_suffix(']'));
-    Ok(Batch { envelopes, text: inner.unwrap_or_default().trim_ascii() })
+    check_json(body).and_then(|text| parse(text, tenant))
 }
 
-/// Parses the text between the brackets of an `events` array, by the rules of a whole batch.
+/// Parses a batch that [`read_batch`] has accepted: what the JSON in it may be is not checked again.
+pub fn parse_batch<'a>(body: &'a [u8], tenant: &str) -> Result<Vec<Envelope<'a>>, Faults> {
+    let text = std::str::from_utf8(body).map_err(|_| Faults::one("", "is not valid UTF-8"))?;
+    parse(text, tenant).map(|batch| batch.envelopes)
+}
+
+fn parse<'a>(body: &'a str, tenant: &str) -> Result<Batch<'a>, Faults> {
+    let events = match serde_json::from_str(body) {
+        Ok(EventTexts(events)) => events,
+        // Looks again for what is wrong.
+        Err(_) => {
+            let fields: Fields = serde_json::from_str(body).map_err(|_| Faults::one("", "must be an object"))?;
+            let events = fields.get("events").map(|events| serde_json::from_str(events.get()));
+            events.transpose().map_err(|_| Faults::one("events", "must be an array"))?
+        }
+    };
+    let events = events.ok_or_else(|| Faults::one("events", "is required"))?;
+    let envelopes = read_envelopes(&events, tenant)?;
+    let place = |text: &str| text.as_ptr().addr() - body.as_ptr().addr();
+    let from_to = events.first().zip(events.last()).map(|(first, last)| {
+        let (first, last) = (first.get(), last.get());
+        place(first)..place(last) + last.len()
+    });
+    Ok(Batch { envelopes, text: from_to.and_then(|from_to| body.get(from_to)).unwrap_or_default() })
+}
+
+/// Parses the text between the brackets of the `events` of a batch that [`read_batch`] has accepted.
 pub fn parse_events<'a>(text: &'a [u8], tenant: &str) -> Result<Vec<Envelope<'a>>, Faults> {
     let events = elements(text).ok_or_else(|| Faults::one("events", "is not valid JSON"))?;
-    for event in &events {
-        check_json_at(event.get(), EVENT_DEPTH)?;
-    }
     read_envelopes(&events, tenant)
 }
 

@@ -1,7 +1,7 @@
-//! Objects whose fields are parsed when they are read.
+//! Objects whose fields are parsed when they are read, and the object of a batch.
 
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
@@ -43,5 +43,37 @@ impl<'de> Visitor<'de> for FieldsVisitor {
             fields.push(entry);
         }
         Ok(Fields(fields))
+    }
+}
+
+/// The text of each event of a batch, found in the pass that reads its object; `None` without the field `events`, of which the last
+/// one counts.
+pub(super) struct EventTexts<'a>(pub(super) Option<Vec<&'a RawValue>>);
+
+impl<'de> Deserialize<'de> for EventTexts<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(EventTextsVisitor)
+    }
+}
+
+struct EventTextsVisitor;
+
+impl<'de> Visitor<'de> for EventTextsVisitor {
+    type Value = EventTexts<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the object of a batch")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<EventTexts<'de>, A::Error> {
+        let mut events = None;
+        while let Some(Text(name)) = entries.next_key()? {
+            if name == "events" {
+                events = entries.next_value()?;
+            } else {
+                entries.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(EventTexts(events))
     }
 }

@@ -18,16 +18,9 @@ pub(crate) fn check_json(body: &[u8]) -> Result<&str, Faults> {
         let read = ValueChecker { depth: 0 }.deserialize(&mut serde_json::Deserializer::from_slice(body));
         return Err(Faults::one("", read.map_or_else(|error| describe(&error), |()| "is not valid JSON".to_owned())));
     };
-    check_json_at(text, 0).map(|()| text)
-}
-
-/// Like [`check_json`], for a value nested `depth` levels deep in its body.
-pub(super) fn check_json_at(value: &str, depth: u32) -> Result<(), Faults> {
-    let mut reader = serde_json::Deserializer::from_str(value);
-    ValueChecker { depth }
-        .deserialize(&mut reader)
-        .and_then(|()| reader.end())
-        .map_err(|error| Faults::one("", describe(&error)))
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let checked = ValueChecker { depth: 0 }.deserialize(&mut reader).and_then(|()| reader.end());
+    checked.map(|()| text).map_err(|error| Faults::one("", describe(&error)))
 }
 
 fn describe(error: &serde_json::Error) -> String {
