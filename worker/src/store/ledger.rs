@@ -12,7 +12,7 @@ common::statements! {
     -- ledger.load
     SELECT w.tenant_id, w.event_id, l.event_type, l.key_prefix, l.request_id, l.ordinal, l.client_id, l.lead_id,
            l.trip_id, l.discovery_id, l.warnings
-    FROM unnest($1::uuid[], $2::text[]) AS w (tenant_id, event_id)
+    FROM (SELECT unnest($1::uuid[]), unnest($2::text[])) AS w (tenant_id, event_id)
     CROSS JOIN LATERAL (SELECT * FROM event_ledger l
                         WHERE l.tenant_id = w.tenant_id AND l.event_id = w.event_id LIMIT 1) AS l";
 
@@ -24,8 +24,9 @@ common::statements! {
                               trip_id, discovery_id, warnings, trace_id, applied_at)
     SELECT tenant_id, event_id, event_type, key_prefix, request_id, ordinal, client_id, lead_id, trip_id, discovery_id,
            coalesce(string_to_array(warnings, E'\\n'), '{}'), trace_id, $13
-    FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::uuid[], $6::smallint[], $7::uuid[], $8::uuid[],
-                $9::uuid[], $10::uuid[], $11::text[], $12::uuid[])
+    FROM (SELECT unnest($1::uuid[]), unnest($2::text[]), unnest($3::text[]), unnest($4::text[]), unnest($5::uuid[]),
+                 unnest($6::smallint[]), unnest($7::uuid[]), unnest($8::uuid[]), unnest($9::uuid[]), unnest($10::uuid[]),
+                 unnest($11::text[]), unnest($12::uuid[]))
          AS new (tenant_id, event_id, event_type, key_prefix, request_id, ordinal, client_id, lead_id, trip_id,
                  discovery_id, warnings, trace_id)
     ORDER BY tenant_id, event_id";

@@ -6,11 +6,12 @@ use common::db::Query;
 use serde_json::Value;
 
 common::statements! {
+    // One `unnest` a column, not one of all columns: that would be ready with all rows before it returns the first.
     const TIMELINE = "
     -- timeline.insert
     INSERT INTO timeline (tenant_id, client_id, entry_id, event_id, event_type, occurred_at, origin, actor_key, payload)
-    SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::timestamptz[], $7::text[], $8::text[],
-                         $9::text[]::json[])";
+    SELECT unnest($1::uuid[]), unnest($2::uuid[]), unnest($3::uuid[]), unnest($4::text[]), unnest($5::text[]),
+           unnest($6::timestamptz[]), unnest($7::text[]), unnest($8::text[]), unnest($9::text[]::json[])";
 
     const INBOX = "
     -- inbox.insert
