@@ -3,6 +3,7 @@
 use super::domain::ascii_domain;
 use super::text;
 use email_address::{EmailAddress, Options};
+use std::borrow::Cow;
 use std::sync::LazyLock;
 use unicode_normalization::UnicodeNormalization;
 use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory};
@@ -28,11 +29,18 @@ impl Email {
         if !has_visible_letters(local) {
             return Err(FORMAT);
         }
+        let key = folded(local) + "@" + &domain;
         // RFC 6531 takes any other character wherever RFC 5322 takes a letter.
-        let ascii_local: String = local.chars().map(|c| if c.is_ascii() { c } else { 'x' }).collect();
+        let in_ascii = || local.chars().map(|c| if c.is_ascii() { c } else { 'x' }).chain(['@']).chain(domain.chars());
+        let ascii = if local.is_ascii() { Cow::Borrowed(&*key) } else { Cow::Owned(in_ascii().collect()) };
         let options = Options::default().without_display_text().without_domain_literal();
-        EmailAddress::parse_with_options(&format!("{ascii_local}@{domain}"), options).map_err(|_| FORMAT)?;
-        Ok(Self { sent: sent.to_owned(), key: format!("{}@{domain}", folded(local)) })
+        EmailAddress::parse_with_options(&ascii, options).map_err(|_| FORMAT)?;
+        Ok(Self { sent: sent.to_owned(), key })
+    }
+
+    /// An address that was parsed before it was stored, with the form that is compared.
+    pub const fn stored(sent: String, key: String) -> Self {
+        Self { sent, key }
     }
 
     /// As sent, trimmed.

@@ -3,10 +3,10 @@
 use idna::AsciiDenyList;
 use idna::uts46::{DnsLength, Hyphens, Uts46};
 use std::collections::HashSet;
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
 /// The maintained list, one domain on each line, sorted by bytes.
-const PROVIDERS: &str = include_str!("../../data/mailbox-providers.txt");
+const PROVIDER_LIST: &str = include_str!("../../data/mailbox-providers.txt");
 
 /// Brands of mailbox providers that exist under the top-level domain of many countries.
 const BRANDS: [&str; 14] = [
@@ -19,8 +19,20 @@ static ADDED: OnceLock<HashSet<String>> = OnceLock::new();
 /// The ASCII form of a domain name (IDNA 2008 by UTS 46, without the transitional mappings), lower case. `None` for what is no
 /// domain name.
 pub fn ascii_domain(name: &str) -> Option<String> {
+    if is_plain(name) {
+        return Some(name.to_owned());
+    }
     let ascii = Uts46::new().to_ascii(name.as_bytes(), AsciiDenyList::STD3, Hyphens::CheckFirstLast, DnsLength::Verify);
     ascii.ok().map(std::borrow::Cow::into_owned)
+}
+
+/// Whether a name is in its ASCII form without any doubt, as nearly all are: short labels of lower-case letters and digits.
+fn is_plain(name: &str) -> bool {
+    name.len() <= 63 && name.split('.').all(|label| !label.is_empty() && label.bytes().all(is_letter_or_digit))
+}
+
+const fn is_letter_or_digit(byte: u8) -> bool {
+    matches!(byte, b'a'..=b'z' | b'0'..=b'9')
 }
 
 /// Adds the operator's own mailbox providers, in their ASCII form. Only the first call of a process has an effect: at its start.
@@ -30,14 +42,14 @@ pub fn add_mailbox_providers(domains: impl IntoIterator<Item = String>) {
 
 /// Whether anyone can register a mailbox of a domain, given in its ASCII form, so that it is never a company's (D13).
 pub fn is_free_mailbox(domain: &str) -> bool {
-    provider_lines().binary_search(&domain).is_ok()
+    static PROVIDERS: LazyLock<HashSet<&str>> = LazyLock::new(|| provider_lines().collect());
+    PROVIDERS.contains(domain)
         || is_brand_of_a_country(domain)
         || ADDED.get().is_some_and(|added| added.contains(domain))
 }
 
-fn provider_lines() -> &'static [&'static str] {
-    static LINES: OnceLock<Vec<&str>> = OnceLock::new();
-    LINES.get_or_init(|| PROVIDERS.lines().filter(|line| !line.starts_with('#')).collect())
+fn provider_lines() -> impl Iterator<Item = &'static str> {
+    PROVIDER_LIST.lines().filter(|line| !line.starts_with('#'))
 }
 
 /// `yahoo.fr`, `yahoo.co.nz`, `yahoo.com.ar`: a brand under the top-level domain of a country, which has two letters.

@@ -5,16 +5,16 @@ use crate::state::{Client, ClientType, RowState, TenantState};
 use chrono::{DateTime, Utc};
 use common::db::{Query, TxError};
 use common::model::{ClientId, Email, Phone, TenantId};
-use std::collections::HashSet;
+use foldhash::{HashSet, HashSetExt};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 /// The columns of a client, and of its entry on its company's account.
 macro_rules! columns {
     () => {
-        "c.tenant_id, c.client_id, c.name, c.email, c.phone, c.company, c.external_id, c.marketing_opt_in,
+        "c.tenant_id, c.client_id, c.name, c.email, c.email_key, c.phone, c.company, c.external_id, c.marketing_opt_in,
            c.company_domain, c.account_id, c.created_at, c.updated_at,
-           e.email, e.name, e.phone, e.client_id, e.created_at, e.updated_at"
+           e.email, e.email_key, e.name, e.phone, e.client_id, e.created_at, e.updated_at"
     };
 }
 
@@ -238,14 +238,14 @@ pub(super) fn fill(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
 fn read_client(columns: &mut Columns<'_>) -> Result<Client, TxError> {
     let id = ClientId(columns.take());
     let name = columns.take();
-    let email: Option<&str> = columns.take();
+    let email = columns.take_email();
     let phone: Option<&str> = columns.take();
     let (company, external_id, marketing_opt_in) = (columns.take(), columns.take(), columns.take());
     let company_domain: Option<String> = columns.take();
     Ok(Client {
         id,
         name,
-        email: email.map(Email::parse).transpose().map_err(|_| unreadable("email"))?,
+        email,
         phone: phone.map(Phone::parse).transpose().map_err(|_| unreadable("phone"))?.flatten(),
         company,
         external_id,

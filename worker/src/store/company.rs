@@ -3,7 +3,7 @@
 use super::{Columns, LoadRequest, States, rows, unreadable, write_rows};
 use crate::state::{AccountContact, Client, ClientType, RowState, TenantState};
 use common::db::{Query, TxError};
-use common::model::{ClientId, Email, Phone, TenantId};
+use common::model::{ClientId, Phone, TenantId};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -13,7 +13,7 @@ common::statements! {
     const LOAD = "
     -- company.load
     SELECT w.tenant_id, a.client_id, a.name, a.company_domain, a.created_at, a.updated_at,
-           e.email, e.name, e.phone, e.client_id, e.created_at, e.updated_at
+           e.email, e.email_key, e.name, e.phone, e.client_id, e.created_at, e.updated_at
     FROM unnest($1::uuid[], $2::text[], $3::text[]) AS w (tenant_id, email_key, domain)
     CROSS JOIN LATERAL (SELECT * FROM clients
                         WHERE company_domain = w.domain AND tenant_id::text = w.tenant_id::text LIMIT 1) AS a
@@ -35,7 +35,7 @@ common::statements! {
         CROSS JOIN LATERAL (SELECT client_id FROM clients
                             WHERE company_domain = w.domain AND tenant_id::text = w.tenant_id::text LIMIT 1) AS a
     )
-    SELECT a.tenant_id, a.account_id, e.email, e.name, e.phone, e.client_id, e.created_at, e.updated_at
+    SELECT a.tenant_id, a.account_id, e.email, e.email_key, e.name, e.phone, e.client_id, e.created_at, e.updated_at
     FROM accounts a
     JOIN unnest($5::uuid[], $6::text[]) AS w (tenant_id, email_key) ON w.tenant_id = a.tenant_id
     CROSS JOIN LATERAL (SELECT * FROM account_contacts e
@@ -131,12 +131,12 @@ pub(super) fn fill(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
 pub(super) fn fill_contact(
     state: &mut TenantState, account: ClientId, columns: &mut Columns<'_>,
 ) -> Result<(), TxError> {
-    let Some(email) = columns.take::<Option<&str>>() else { return Ok(()) };
+    let Some(email) = columns.take_email() else { return Ok(()) };
     let name = columns.take();
     let phone: Option<&str> = columns.take();
     let entry = AccountContact {
         account_id: account,
-        email: Email::parse(email).map_err(|_| unreadable("email"))?,
+        email,
         name,
         phone: phone.map(Phone::parse).transpose().map_err(|_| unreadable("phone"))?.flatten(),
         client_id: columns.take::<Option<_>>().map(ClientId),

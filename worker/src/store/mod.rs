@@ -55,7 +55,7 @@ pub(crate) use usage::{DEADLINE_PASSED, QUOTA_USED_UP, count_writes, until_next_
 pub(crate) use write::writes;
 
 use common::db::{Sql, TxError};
-use common::model::TenantId;
+use common::model::{Email, TenantId};
 use named_clients::{bind_found, found};
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
@@ -122,6 +122,12 @@ impl<'r> Columns<'r> {
         let column = self.next;
         self.next += 1;
         self.row.get(column)
+    }
+
+    /// Reads an email and the form of it that is compared.
+    fn take_email(&mut self) -> Option<Email> {
+        let (sent, key) = (self.take::<Option<String>>(), self.take::<Option<String>>());
+        sent.zip(key).map(|(sent, key)| Email::stored(sent, key))
     }
 
     /// Skips the columns of a record that an outer join did not find.
