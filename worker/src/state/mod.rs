@@ -11,7 +11,7 @@ pub use records::{ClientType, Member, ProposalStatus, Tenant};
 pub(crate) use table::{RowState, Table};
 
 use common::model::{ClientId, DiscoveryId, LeadId, ProposalId, TripId};
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt};
 
 /// One tenant's part of a unit of work.
 ///

@@ -7,7 +7,7 @@ use super::{
 };
 use common::db::{Query, TxError};
 use common::model::{ClientId, TenantId};
-use std::collections::HashSet;
+use foldhash::{HashSet, HashSetExt};
 use tokio_postgres::Row;
 
 /// Which existing clients a unit locks. Identities without a client are locked in either case.

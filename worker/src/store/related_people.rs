@@ -3,7 +3,7 @@
 
 use common::event::{Actor, Envelope, InboundType};
 use common::model::TenantId;
-use std::collections::{HashMap, HashSet};
+use foldhash::{HashMap, HashSet, HashSetExt};
 
 /// One identity of a person within a tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
