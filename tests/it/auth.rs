@@ -152,6 +152,31 @@ async fn rejects_a_revoked_key_after_the_database_dropped_all_connections() {
     until_every_ingest_responds(&world, &world.key, 401, Instant::now()).await;
 }
 
+/// Until a request is sent, only polls and checks of the server cause questions. Three in a row without a check are
+/// polls.
+#[tokio::test]
+async fn learns_of_changed_keys_although_the_notification_is_lost() {
+    let mut world = World::with().ingests(0).start().await;
+    let query = "DO $$ BEGIN
+         EXECUTE replace(pg_get_functiondef('bump_key_revision'::regproc), 'connect_keys', 'nobody_listens');
+     END $$";
+    world.database.execute(query).await;
+    let recorder = world.record_statements();
+    world.add_ingest().await;
+    let mut asked: Vec<String> = Vec::new();
+    let polls = async || {
+        asked.extend(recorder.take("ingest_keys").concat());
+        asked.windows(3).any(|three| three.iter().all(|name| name == "key_revision.read"))
+    };
+    until_equal("polls without a request", true, polls).await;
+    until_every_ingest_responds(&world, &world.key, 200, Instant::now()).await;
+    world.connectctl.json(&["key", "revoke", &world.key.prefix]).await;
+    let refusal = until_every_ingest_responds(&world, &world.key, 401, Instant::now()).await;
+    assert_refused(401, &refusal, "revoked");
+    let created = world.add_key("events:ingest").await;
+    assert_eq!(world.http().send(&created.events(valid())).await.status, 200);
+}
+
 #[tokio::test]
 async fn accepts_hex_of_any_case_and_rejects_its_replay_in_another() {
     let world = World::shared().await;
