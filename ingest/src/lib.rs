@@ -25,3 +25,36 @@ pub(crate) mod response;
 pub(crate) mod server;
 pub mod settings;
 pub mod store;
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    /// From top to bottom.
+    const MODULES: [&str; 16] = [
+        "server", "settings", "docs", "handlers", "refused", "publish", "reads", "replay", "admission", "auth", "http",
+        "refusal", "response", "store", "bounded_map", "group_queue",
+    ];
+
+    /// The text of a module's files, without those of tests.
+    fn source(path: &Path) -> String {
+        match fs::read_dir(path) {
+            Ok(entries) => entries.map(|entry| source(&entry.unwrap().path())).collect(),
+            Err(_) if path.ends_with("tests.rs") => String::new(),
+            Err(_) => fs::read_to_string(path).unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_module_uses_only_those_below_it() {
+        for (place, module) in MODULES.iter().enumerate() {
+            let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(module);
+            let file = directory.with_extension("rs");
+            for path in source(if file.exists() { &file } else { &directory }).split("crate::").skip(1) {
+                let used = path.split(|c: char| c != '_' && !c.is_alphanumeric()).next().unwrap();
+                assert!(MODULES[place..].contains(&used), "{module} uses {used}");
+            }
+        }
+    }
+}
