@@ -1,7 +1,6 @@
 //! Tests of every rule of the bodies, each as a table.
 
 use super::{BodyError, RecordBody, parse};
-use crate::model::Budget;
 use crate::model::text::ITINERARY_BYTES;
 use crate::record::fault::FAULTS_MAX;
 use crate::record::itinerary::ERRORS_SHOWN;
@@ -35,25 +34,6 @@ fn refuses<T: RecordBody + Debug>(rows: &[(&str, &str)]) {
     for (body, fault) in rows {
         assert_eq!(faults::<T>(body), [*fault], "{body}");
     }
-}
-
-#[test]
-fn a_body_is_one_json_object() {
-    for body in ["[]", "null", "1", "true", r#""name""#] {
-        let what = if body == "null" { ": must not be null" } else { ": must be an object" };
-        assert_eq!(faults::<ClientBody>(body), [what]);
-        assert_eq!(faults::<LeadBody>(body), [what]);
-        assert_eq!(faults::<LeadPatch>(body), [what]);
-        assert_eq!(faults::<TripPatch>(body), [what]);
-    }
-}
-
-#[test]
-fn accepts_an_empty_object() {
-    assert_eq!(valid::<ClientBody>("{}"), ClientBody::default());
-    assert_eq!(valid::<LeadBody>(" {} "), LeadBody::default());
-    assert_eq!(valid::<LeadPatch>("{}"), LeadPatch::default());
-    assert_eq!(valid::<TripPatch>("{}"), TripPatch::default());
 }
 
 #[test]
@@ -122,11 +102,6 @@ fn fields_are_known_by_their_exact_name() {
         (r#"{"": 1}"#, r#"[""]: is not a known field"#),
         (r#"{"a b": 1}"#, r#"["a b"]: is not a known field"#),
     ]);
-    refuses::<LeadPatch>(&[(r#"{"destination": "Goa"}"#, "destination: is not a known field")]);
-    refuses::<TripPatch>(&[
-        (r#"{"contact": {}}"#, "contact: is not a known field"),
-        (r#"{"stage": "inquiry"}"#, "stage: is not a known field"),
-    ]);
 }
 
 #[test]
@@ -140,27 +115,17 @@ fn stops_parsing_after_the_most_faults() {
     assert_eq!(faults::<ClientBody>(&body).len(), 51);
 }
 
-#[test]
-fn an_empty_roster_counts_as_sent() {
-    let body: ClientBody = valid(r#"{"travelers": []}"#);
-    assert_eq!(body.travelers.get().unwrap().as_slice(), []);
-}
-
 /// The fields' types and limits are tested against their schemas, in `tests/it/openapi/bodies.rs`.
 #[test]
 fn each_fault_of_a_client_has_its_message() {
     let long = format!(r#"{{"name": "{}"}}"#, "ä".repeat(201));
     refuses::<ClientBody>(&[
-        (r#"{"name": 1}"#, "name: must be a string"),
         (r#"{"name": " "}"#, "name: must not be empty"),
         (&long, "name: must have at most 200 characters"),
         (r#"{"email": "Ana <a@b.c>"}"#, "email: must be an email address"),
         (r#"{"phone": "n/a"}"#, "phone: must have a digit"),
-        (r#"{"marketingOptIn": "yes"}"#, "marketingOptIn: must be true or false"),
         (r#"{"travelers": {}}"#, "travelers: must be an array"),
         (r#"{"travelers": ["Ana"]}"#, "travelers[0]: must be an object"),
-        (r#"{"travelers": [{}]}"#, "travelers[0].name: is required"),
-        (r#"{"travelers": [{"name": "A", "age": 2.5}]}"#, "travelers[0].age: must be a whole number from 0 to 150"),
         (
             r#"{"travelers": [{"name": "A", "type": "Adult"}]}"#,
             "travelers[0].type: must be one of adult, child, infant",
@@ -210,18 +175,6 @@ fn each_fault_of_a_brief_has_its_message() {
         let body = format!(r#"{{"{field}": {value}}}"#);
         assert_eq!(faults::<LeadBody>(&body), [fault]);
         assert_eq!(faults::<TripPatch>(&body), [fault]);
-    }
-}
-
-#[test]
-fn a_budget_is_an_amount_with_its_currency_or_notes() {
-    for (budget, expected) in [
-        (r#"{"amount": 0, "currency": "EUR"}"#, Budget::from_amount(0.0, "EUR")),
-        (r#"{"amount": 1e3, "currency": "EUR"}"#, Budget::from_amount(1000.0, "EUR")),
-        (r#"{"notes": " modest "}"#, Some(Budget::notes(" modest "))),
-    ] {
-        let trip: TripPatch = valid(&format!(r#"{{"budget": {budget}}}"#));
-        assert_eq!(trip.budget.into_option(), expected);
     }
 }
 

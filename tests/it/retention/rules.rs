@@ -114,7 +114,9 @@ async fn other_rows_expire_by_their_own_time_unless_that_is_off() {
     let old = days_ago(3_000);
     let webhook = Webhook::write(&database, "delivered", old, old).await;
     let connectctl = connectctl(&database);
-    for (name, value, least) in [("LEDGER", "89d", "90d"), ("IDEMPOTENCY", "23h", "1d")] {
+    let periods =
+        [("LEDGER", "89d", "90d"), ("IDEMPOTENCY", "23h", "1d"), ("AUDIT", "23h", "1d"), ("REFUSALS", "23h", "1d")];
+    for (name, value, least) in periods {
         let too_short = connectctl.clone().and(&format!("CONNECT_RETENTION_{name}"), value);
         for command in ["plan", "run"] {
             too_short.assert_refusal(&["retention", command], &format!("must be off or at least {least}")).await;

@@ -123,74 +123,12 @@ pub(in crate::broker) fn requeue_properties(properties: &BasicProperties) -> Bas
 mod tests {
     use super::*;
 
-    fn long(text: &str) -> AMQPValue {
-        AMQPValue::LongString(text.into())
-    }
-
-    fn table(fields: &[(&str, AMQPValue)]) -> FieldTable {
-        let mut table = FieldTable::default();
-        for (name, value) in fields {
-            table.insert((*name).into(), value.clone());
-        }
-        table
-    }
-
-    fn cause(queue: &str, reason: &str) -> AMQPValue {
-        AMQPValue::FieldTable(table(&[
-            ("queue", long(queue)),
-            ("reason", long(reason)),
-            ("time", AMQPValue::Timestamp(1_777_629_600)),
-            ("count", AMQPValue::LongLongInt(3)),
-            ("exchange", long("")),
-        ]))
-    }
-
-    fn dead() -> BasicProperties {
-        let causes = vec![cause("p.events", "rejected"), cause("p.other", "expired")];
-        BasicProperties::default()
-            .with_headers(table(&[
-                ("x-death", AMQPValue::FieldArray(causes.into())),
-                ("x-first-death-reason", long("expired")),
-                ("x-delivery-count", AMQPValue::LongLongInt(7)),
-                (META_HEADER, long("{}")),
-                ("traceparent", long("00-1")),
-                ("CC", AMQPValue::FieldArray(vec![long("other")].into())),
-            ]))
-            .with_message_id("m-1".into())
-            .with_correlation_id("c-1".into())
-            .with_reply_to("amq.rabbitmq.reply-to.x".into())
-            .with_expiration("5".into())
-            .with_user_id("guest".into())
-    }
-
     #[test]
-    fn a_dead_letter_names_queue_time_and_reason() {
-        let letter = DeadLetter::from_properties(&dead(), 12);
-        let last = letter.cause_in("p.events").unwrap();
-        assert_eq!((last.reason.as_str(), last.count), ("rejected", 3));
-        assert_eq!(crate::clock::to_text(last.at.unwrap()), "2026-05-01T10:00:00.000Z");
-        assert_eq!(letter.causes[1].reason, "expired");
-        assert_eq!((letter.message_id.as_deref(), letter.meta.as_deref()), (Some("m-1"), Some("{}")));
-        assert_eq!((letter.bytes, letter.cause_in("p.webhooks")), (12, None));
-    }
-
-    #[test]
-    fn a_message_published_to_the_dead_letter_queue_has_no_causes() {
-        assert_eq!(DeadLetter::from_properties(&BasicProperties::default(), 0).causes, []);
-        for odd in [long("x"), AMQPValue::FieldArray(vec![long("x")].into())] {
-            let properties = BasicProperties::default().with_headers(table(&[("x-death", odd)]));
-            assert_eq!(DeadLetter::from_properties(&properties, 0).causes, []);
-        }
-    }
-
-    #[test]
-    fn a_requeued_message_keeps_its_ids_and_loses_reply_to_and_counters() {
-        let fresh = requeue_properties(&dead());
-        let headers: Vec<&str> = fresh.headers().as_ref().unwrap().inner().keys().map(ShortString::as_str).collect();
-        assert_eq!(headers, ["traceparent", META_HEADER]);
-        assert_eq!(fresh.message_id().as_ref().unwrap().as_str(), "m-1");
-        assert_eq!(fresh.correlation_id().as_ref().unwrap().as_str(), "c-1");
-        assert_eq!(*fresh.delivery_mode(), Some(PERSISTENT));
-        assert_eq!((fresh.reply_to(), fresh.expiration(), fresh.user_id()), (&None, &None, &None));
+    fn a_requeued_message_goes_to_one_queue_and_does_not_expire() {
+        let mut headers = FieldTable::default();
+        headers.insert("CC".into(), AMQPValue::FieldArray(FieldArray::default()));
+        let kept = BasicProperties::default().with_delivery_mode(PERSISTENT).with_correlation_id("c-1".into());
+        let dead = kept.clone().with_headers(headers).with_expiration("5".into()).with_user_id("guest".into());
+        assert_eq!(requeue_properties(&dead), kept.with_headers(FieldTable::default()));
     }
 }
