@@ -61,32 +61,3 @@ fn of_queue(queue: &QueueArguments, max_length: u32) -> Vec<Finding> {
     }
     findings
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use common::broker::QueueDepth;
-
-    fn found(name: &str, ready: u32, consumers: u32) -> Vec<String> {
-        let depth = Some(QueueDepth { ready, consumers });
-        let queue = QueueArguments { name: name.to_owned(), depth, difference: None };
-        of_queue(&queue, 100).into_iter().map(|finding| format!("{}. {}", finding.message, finding.fix)).collect()
-    }
-
-    #[test]
-    fn a_queue_that_works_has_no_finding() {
-        for (name, consumers) in [("p.events", 1), ("p.records", 2), ("p.events.dead", 0)] {
-            assert_eq!(found(name, 0, consumers), Vec::<String>::new(), "{name}");
-        }
-    }
-
-    #[test]
-    fn waiting_messages_and_missing_consumers_are_found() {
-        assert!(found("p.events", 0, 0)[0].contains("nobody consumes"));
-        assert!(found("p.events", 50, 1)[0].contains("50 of at most 100"));
-        assert!(found("p.crm.dead", 1, 0)[0].contains("1 messages wait in p.crm.dead. Look at them with connectctl"));
-        let notices = &found("p.webhooks.dead", 1, 0)[0];
-        assert!(notices.contains("queue show webhooks --dead, fix their cause, and requeue them: those"), "{notices}");
-        assert!(found("p.events", 90, 1)[0].contains("90 of at most 100"));
-    }
-}

@@ -151,9 +151,14 @@ async fn queues_without_consumers_that_differ_or_fill_up_are_found() {
         let part = format!("nobody consumes the queue {}.{queue}", world.queues.prefix());
         until_found(&ctl, &[], "error", "broker.queues", &part).await;
     }
-    world.queues.publish("records.dead", b"{}").await;
-    until_found(&ctl, &[], "warning", "broker.queues", "1 messages wait in").await;
-    ctl.json(&["queue", "drop", "records", "--dead", "--yes"]).await;
+    for (queue, fix) in [("records", "requeue or drop them"), ("webhooks", "requeue them: those")] {
+        world.queues.publish(&format!("{queue}.dead"), b"{}").await;
+        let finding = until_found(&ctl, &[], "warning", "broker.queues", "1 messages wait in").await;
+        let fix = format!("queue show {queue} --dead, fix their cause, and {fix}");
+        assert!(text(&finding["fix"]).contains(&fix), "{finding}");
+        ctl.json(&["queue", "drop", queue, "--dead", "--yes"]).await;
+        until_fixed(&ctl, &[], "broker.queues", "messages wait in").await;
+    }
     world.add_worker().await;
     world.until_ready().await;
     until_fixed(&ctl, &[], "broker.queues", "").await;
@@ -167,7 +172,7 @@ async fn queues_without_consumers_that_differ_or_fill_up_are_found() {
 #[tokio::test]
 async fn a_queue_that_fills_up_is_found() {
     let world = World::with().ingests(0).workers(0).set("CONNECT_QUEUE_MAX_LENGTH", "10").start().await;
-    for (messages, level) in [(6, "warning"), (3, "error")] {
+    for (messages, level) in [(5, "warning"), (4, "error")] {
         for _ in 0..messages {
             world.queues.publish("events", b"{}").await;
         }
