@@ -2,7 +2,7 @@
 
 use crate::auth::Keys;
 use crate::publish::QueuePublisher;
-use crate::store::{self, replay_entries, schema};
+use crate::store::{self, replay_entries};
 use common::db::{Client, Database, is_verified, verify_master_key};
 use common::health::Health;
 use common::periodic::ticks;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Readiness: Postgres responds, accepts writes, and has the schema, and the API keys are loaded and current.
+/// Readiness: Postgres responds and accepts writes, and the API keys are loaded from its tables and current.
 pub(super) const POSTGRES: &str = "postgres";
 /// Readiness: replay entries can be written, and their next partitions can be created.
 pub(super) const REPLAY_STORE: &str = "replay_store";
@@ -60,10 +60,8 @@ pub(super) async fn watch_readiness(
     loop {
         ticks.tick().await;
         health.set(BROKER, queues.iter().all(QueuePublisher::is_ready));
-        let deadline = Instant::now() + POSTGRES_WITHIN;
-        let is_migrated = store::run_until(&db, deadline, schema::is_migrated).await.unwrap_or(false);
         // A demoted server still serves look-ups of keys and records, but with an outdated state.
-        let is_usable = is_migrated && db.is_writable(POSTGRES_WITHIN).await;
+        let is_usable = db.is_writable(POSTGRES_WITHIN).await;
         health.set(POSTGRES, is_usable && keys.are_current());
         let deadline = Instant::now() + POSTGRES_WITHIN;
         let is_writable = store::run_until(&db, deadline, replay_entries::check).await.unwrap_or(false);

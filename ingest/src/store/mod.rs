@@ -14,7 +14,6 @@ pub(crate) mod refused_requests;
 pub(crate) mod replay_entries;
 pub(crate) mod replay_partitions;
 pub(crate) mod replication_heartbeat;
-pub(crate) mod schema;
 pub(crate) mod trips;
 
 use common::db::{Client, Database, Sql, TxError};
@@ -39,7 +38,6 @@ pub const STATEMENTS: &[&[Sql]] = &[
     replay_entries::STATEMENTS,
     replay_partitions::STATEMENTS,
     replication_heartbeat::STATEMENTS,
-    schema::STATEMENTS,
     trips::STATEMENTS,
 ];
 
