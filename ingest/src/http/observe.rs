@@ -1,12 +1,12 @@
 //! Observability of each request: metrics, a log line and a span. Bodies and headers are never recorded.
 //!
 //! Each request gets an id, which its response returns, and a trace: the caller's, or a new one when the caller sent no valid
-//! `traceparent`.
+//! `traceparent`. Whether it is a dry run is read here, and said in the response.
 
+use crate::http::RequestHead;
 use crate::http::metrics::RequestLabels;
 use crate::http::route::Route;
 use crate::http::violation::HttpViolation;
-use crate::http::{RequestHead, dry_run};
 use crate::refusal::{FailureCode, OverloadReason, Refusal};
 use common::http::{RequestOrigin, discard};
 use common::log_limit::LogLimit;
@@ -31,6 +31,10 @@ use warp::reply::Response;
 
 /// The response header with the request's id. A caller's own is ignored.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// A request with it is checked and decided like any other one, and nothing is written (D46). Its response has it as well,
+/// so that the caller knows that it had its effect.
+const DRY_RUN: HeaderName = HeaderName::from_static("connect-dry-run");
 
 /// Limits the warnings about failed requests to one a second for each status. The others are logged at `debug`. Statuses share the
 /// limits modulo 8: 500 and 503 have one each.
@@ -76,7 +80,9 @@ where
     let handled = handling.catch_unwind().await;
     let mut response = handled.unwrap_or_else(|_| Ok(Refusal::Internal.into_response()))?;
     response.headers_mut().insert(REQUEST_ID, HeaderValue::from_str(id).expect("digits and hyphens"));
-    dry_run::mark(&head, response.headers_mut());
+    if head.is_dry_write() {
+        response.headers_mut().insert(DRY_RUN, HeaderValue::from_static("true"));
+    }
     let labels = labels.at(response.extensions().get::<RouteLabel>().map(|label| label.0));
     span.in_scope(|| record_response(labels, &head, &response, begun));
     set_span_attributes(&mut traced, id, labels, response.status());
@@ -98,6 +104,18 @@ fn parent(headers: &HeaderMap) -> Option<TraceContext> {
     let mut sent = headers.get_all(TRACEPARENT).iter();
     let one = sent.next().filter(|_| sent.next().is_none())?;
     TraceContext::parse(one.to_str().ok()?)
+}
+
+/// Whether the request is a dry run. 400 when the header is repeated, or has another value than `true`.
+fn is_dry_run(headers: &HeaderMap) -> Result<bool, Refusal> {
+    let mut values = headers.get_all(DRY_RUN).iter();
+    let fault = match (values.next(), values.next()) {
+        (None, _) => return Ok(false),
+        (Some(value), None) if value == "true" => return Ok(true),
+        (Some(_), None) => "must be true, in lower case",
+        (Some(_), Some(_)) => "must be given once",
+    };
+    Err(Refusal::InvalidRequest(format!("Connect-Dry-Run: {fault}")))
 }
 
 /// A UUIDv7 whose random part comes from this thread's generator: that of `Uuid::now_v7` costs a system call.
@@ -123,7 +141,7 @@ fn take_head(
     let head = Arc::new(RequestHead {
         method: request.method().clone(),
         uri: request.uri().clone(),
-        dry_run: dry_run::is_dry_run(request.headers()),
+        dry_run: is_dry_run(request.headers()),
         headers: mem::take(request.headers_mut()),
         request_context,
         origin,
