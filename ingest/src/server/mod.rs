@@ -1,19 +1,20 @@
 //! Starts the services of ingest, runs the server, and shuts both down in order.
 
 mod background;
-mod counters;
 mod routes;
 
 use crate::admission::{Backlog, report_pressure};
-use crate::auth::{Auth, KeyUses, Keys, watch_keys};
+use crate::auth::{Auth, AuthFailure, KeyUses, Keys, watch_keys};
 use crate::docs::DocsSettings;
 use crate::handlers::Services;
 use crate::handlers::feed::FeedWaits;
 use crate::http::observe::observe_request;
+use crate::http::route::{EndpointKind, Route};
 use crate::publish::QueuePublisher;
 use crate::publish::events::EventPublisher;
 use crate::publish::writes::WritePublisher;
 use crate::reads::{ReadLimit, ReadPools, RecordReader, ReplicaLag, observe_replica};
+use crate::refusal::OverloadReason;
 use crate::refused::KeyRequestRecorder;
 use crate::replay::ReplayStore;
 use crate::replay::partitions::{ReplayPartitions, maintain_partitions};
@@ -22,10 +23,12 @@ use background::{BROKER, MASTER_KEY, POSTGRES, REPLAY_STORE};
 use common::broker::{Broker, Queue, QueueUse, Rpc, observe_queues};
 use common::db::{Database, PoolSettings};
 use common::health;
-use common::http::{self, BodyReader, ConnectionTimes, RequestOrigin, ServerSettings, TrustedProxies};
+use common::http::{
+    self, BodyReader, ConnectionRefusal, ConnectionTimes, RequestOrigin, ServerSettings, TrustedProxies,
+};
+use common::metrics::{AUTH_FAILURES, HTTP_CONNECTIONS_REFUSED, HTTP_REQUESTS, OVERLOADED, register_counter};
 use common::program::{ACCEPTING, Program, Service};
 use common::settings::{DatabaseSettings, DatabaseUrl, Section, Variable};
-use counters::register_counters;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -94,6 +97,28 @@ impl Program for Settings {
         // A clean close only spares the broker a warning, so the wait is short.
         tokio::join!(async { drop(timeout(CLOSING, broker.closed()).await) }, async { drop(written.await) });
         Ok(())
+    }
+}
+
+/// Registers the counters whose labels are known in advance, at 0, so that they are exported before the first event.
+fn register_counters() {
+    for failure in AuthFailure::ALL {
+        register_counter(AUTH_FAILURES, &[("reason", failure.as_str())]);
+    }
+    for bound in OverloadReason::ALL {
+        register_counter(OVERLOADED, &[("reason", bound.as_str())]);
+    }
+    for refusal in ConnectionRefusal::ALL {
+        register_counter(HTTP_CONNECTIONS_REFUSED, &[("reason", refusal.as_str())]);
+    }
+    for route in Route::ALL {
+        for endpoint in route.endpoints() {
+            let success = if endpoint.kind() == EndpointKind::Create { "201" } else { "200" };
+            for status in [success, "500", "503"] {
+                let labels = [("route", route.pattern()), ("method", endpoint.method()), ("status", status)];
+                register_counter(HTTP_REQUESTS, &labels);
+            }
+        }
     }
 }
 
