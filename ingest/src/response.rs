@@ -1,4 +1,4 @@
-//! Responses that several routes give.
+//! The response that most routes give.
 
 use bytes::Bytes;
 use warp::http::header::CONTENT_TYPE;
@@ -10,12 +10,5 @@ pub(crate) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response {
     let mut response = Response::new(body.into().into());
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
-}
-
-/// 304 without headers. The caller adds those of the version that it names.
-pub(crate) fn not_modified() -> Response {
-    let mut response = Response::default();
-    *response.status_mut() = StatusCode::NOT_MODIFIED;
     response
 }

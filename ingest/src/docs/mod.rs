@@ -5,7 +5,6 @@
 mod tests;
 
 use crate::http::conditions::is_not_modified;
-use crate::response::not_modified;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -16,7 +15,8 @@ use hyper::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use sha2::{Digest, Sha256};
-use warp::http::HeaderValue;
+use warp::Reply;
+use warp::http::{HeaderValue, StatusCode};
 use warp::reply::Response;
 
 /// The document as JSON, without the URL of its contact.
@@ -125,8 +125,11 @@ impl Asset {
 
     /// The response to a GET: 304 when the caller has this version already.
     pub(crate) fn response(&self, request: &HeaderMap) -> Response {
-        let mut response =
-            if is_not_modified(request, &self.etag) { not_modified() } else { Response::new(self.body.clone().into()) };
+        let mut response = if is_not_modified(request, &self.etag) {
+            StatusCode::NOT_MODIFIED.into_response()
+        } else {
+            Response::new(self.body.clone().into())
+        };
         *response.headers_mut() = self.headers.clone();
         response
     }
