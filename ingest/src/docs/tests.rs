@@ -3,8 +3,7 @@
 
 use super::*;
 use crate::handlers::{feed, read};
-use crate::http::conditions::IF_MATCH_MAX;
-use crate::http::idempotency_key;
+use crate::http::conditions::{IDEMPOTENCY_KEY_MAX, IF_MATCH_MAX};
 use crate::http::route::{Endpoint, EndpointKind, Route};
 use crate::refusal::Refusal;
 use crate::settings::Settings;
@@ -334,6 +333,6 @@ fn the_figures_of_the_description_are_those_of_the_code() {
         assert!(said.contains(&figure), "{figure}");
     }
     let parameters = &document["components"]["parameters"];
-    assert_eq!(parameters["Idempotency-Key"]["schema"]["maxLength"], idempotency_key::MAX_LEN);
+    assert_eq!(parameters["Idempotency-Key"]["schema"]["maxLength"], IDEMPOTENCY_KEY_MAX);
     assert_eq!(parameters["If-Match"]["schema"]["maxLength"], IF_MATCH_MAX);
 }

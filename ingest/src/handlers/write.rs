@@ -3,8 +3,7 @@
 use super::{Services, VerifiedRequest};
 use crate::admission::write_units;
 use crate::http::RequestHead;
-use crate::http::conditions::if_match;
-use crate::http::idempotency_key::idempotency_key;
+use crate::http::conditions::{idempotency_key, if_match};
 use crate::publish::writes::ValidWrite;
 use crate::refusal::Refusal;
 use crate::response;

@@ -1,4 +1,5 @@
-//! Conditional requests: `If-Match` of a PATCH, `If-None-Match` of a GET (specification: Headers on records routes; D19).
+//! The conditions of requests (specification: Headers on records routes): `If-Match` of a PATCH and `If-None-Match` of a GET (D19),
+//! and `Idempotency-Key` of a POST, which is applied once (D3, D17).
 
 use crate::refusal::Refusal;
 use common::write::IfMatch;
@@ -7,6 +8,8 @@ use hyper::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
 
 /// The longest `If-Match` in bytes, all its lines together. It travels in a message's header, which the broker limits.
 pub(crate) const IF_MATCH_MAX: usize = 4 * 1024;
+/// The longest `Idempotency-Key` in bytes.
+pub(crate) const IDEMPOTENCY_KEY_MAX: usize = 200;
 
 /// An entity tag in a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +49,23 @@ pub(crate) fn is_not_modified(headers: &HeaderMap, etag: &str) -> bool {
         Some(Listed::Tags(tags)) => tags.iter().any(|tag| tag.text == etag),
         None => false,
     }
+}
+
+/// The key of a POST: 1 to 200 printable ASCII characters. 400 `idempotency_key_required` when it is missing or empty,
+/// 400 `invalid_request` when it is repeated or malformed.
+pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<String, Refusal> {
+    let invalid = |fault: &str| Refusal::InvalidRequest(format!("Idempotency-Key: {fault}"));
+    let mut values = headers.get_all("idempotency-key").iter();
+    let value = values.next().ok_or(Refusal::IdempotencyKeyRequired)?;
+    if values.next().is_some() {
+        return Err(invalid("must be given once"));
+    }
+    if value.as_bytes().trim_ascii().is_empty() {
+        return Err(Refusal::IdempotencyKeyRequired);
+    }
+    let is_printable = |text: &&str| text.bytes().all(|byte| (0x20..=0x7e).contains(&byte));
+    let key = value.to_str().ok().filter(|text| text.len() <= IDEMPOTENCY_KEY_MAX).filter(is_printable);
+    key.map(str::to_owned).ok_or_else(|| invalid("must have 1 to 200 printable ASCII characters"))
 }
 
 /// A header that is not ASCII.

@@ -2,7 +2,6 @@
 //! and observability.
 
 pub(crate) mod conditions;
-pub(crate) mod idempotency_key;
 mod metrics;
 pub(crate) mod observe;
 pub(crate) mod query;
