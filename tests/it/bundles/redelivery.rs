@@ -154,17 +154,13 @@ fn corrupt_second(bundle: &QueuedMessage, from: &[u8], to: &[u8]) -> QueuedMessa
 
 #[tokio::test]
 async fn a_bundle_with_an_unreadable_part_is_dead_lettered_after_the_others_were_applied() {
-    // An invalid envelope, invalid JSON, invalid UTF-8, and text that cannot be stored.
-    let corruptions: [(&[u8], &[u8]); 4] = [
-        (b"\"1.0\"", b"\"9.0\""),
-        (b"{\"actor\"", b"]\"actor\""),
-        (b"website", b"web\xff\xffte"),
-        (b"\"website\"", b"\"w\\u0000\""),
-    ];
+    // An invalid envelope, invalid JSON, and invalid UTF-8.
+    let corruptions: [(&[u8], &[u8]); 3] =
+        [(b"\"1.0\"", b"\"9.0\""), (b"{\"actor\"", b"]\"actor\""), (b"website", b"web\xff\xffte")];
     // The corrupted parts get 503 as soon as the worker replies, so nothing waits for this timeout.
     let mut world = world("60s").await;
     let mut corrupted = Vec::new();
-    let responses = send_changed(&mut world, 4, |number, bundle| {
+    let responses = send_changed(&mut world, 3, |number, bundle| {
         corrupted.push(request_ids(bundle)[1].clone());
         let (from, to) = corruptions[number];
         corrupt_second(bundle, from, to)
@@ -177,10 +173,10 @@ async fn a_bundle_with_an_unreadable_part_is_dead_lettered_after_the_others_were
             assert_eq!(results(response)[0]["status"], "accepted");
         }
     }
-    world.until_depth("events.dead", 4).await;
+    world.until_depth("events.dead", 3).await;
     let labels = [("queue", "events"), ("reason", "body")];
-    world.workers[0].until_sum("connect_dead_lettered_total", &labels, 4.0).await;
-    world.until_applied(12).await;
+    world.workers[0].until_sum("connect_dead_lettered_total", &labels, 3.0).await;
+    world.until_applied(9).await;
     for _ in corruptions {
         let dead = world.queues.take("events.dead").await.expect("a dead letter");
         // What an operator does once the cause is fixed.
@@ -190,7 +186,7 @@ async fn a_bundle_with_an_unreadable_part_is_dead_lettered_after_the_others_were
         let repaired = [&dead.body[..at], from, &dead.body[at + length..]].concat();
         world.queues.publish_message("events", &dead.with_body(&repaired)).await;
     }
-    world.until_applied(16).await;
+    world.until_applied(12).await;
     world.workers[0].terminate().await;
     assert_eq!((world.queues.depth("events").await, world.queues.depth("events.dead").await), (0, 0));
 }
