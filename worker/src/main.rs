@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-#[tokio::main]
+// The lanes have their own threads; this one receives and sends for all of them.
+#[tokio::main(worker_threads = 1)]
 async fn main() -> ExitCode {
     common::program::run::<worker::settings::Settings>().await
 }
