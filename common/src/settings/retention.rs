@@ -127,6 +127,10 @@ impl Section for RetentionSettings {
 mod tests {
     use super::*;
 
+    fn settings(name: &str, value: &str) -> Result<RetentionSettings, String> {
+        RetentionSettings::from_env(&Environment::from_pairs(&[(name, value)])).map_err(|error| error.to_string())
+    }
+
     #[test]
     fn periods_are_durations_or_off() {
         for (text, shown) in [("30d", "30d"), ("48h", "2d"), ("90m", "90m"), ("1500ms", "1500ms"), ("off", "off")] {
@@ -136,5 +140,34 @@ mod tests {
         for wrong in ["0d", "never", "30", ""] {
             assert!(RetentionPeriod::parse_setting(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn the_ledger_is_kept_by_default() {
+        let settings = RetentionSettings::from_env(&Environment::from_pairs(&[])).expect("defaults");
+        let RetentionSettings { deliveries, idempotency, notifications, audit, refusals, ledger } = settings;
+        let periods = [deliveries, idempotency, notifications, audit, refusals, ledger];
+        assert_eq!(periods.map(|period| period.to_string()), ["30d", "7d", "90d", "365d", "7d", "off"]);
+    }
+
+    #[test]
+    fn duplicates_idempotency_keys_and_audit_records_have_a_shortest_period() {
+        let refused = settings("CONNECT_RETENTION_LEDGER", "89d").expect_err("too short");
+        assert_eq!(refused, "setting CONNECT_RETENTION_LEDGER: must be off or at least 90d");
+        assert!(settings("CONNECT_RETENTION_LEDGER", "2159h").is_err());
+        assert!(settings("CONNECT_RETENTION_LEDGER", "90d").is_ok());
+        let refused = settings("CONNECT_RETENTION_IDEMPOTENCY", "23h").expect_err("too short");
+        assert_eq!(refused, "setting CONNECT_RETENTION_IDEMPOTENCY: must be off or at least 1d");
+        assert!(settings("CONNECT_RETENTION_IDEMPOTENCY", "24h").is_ok());
+        let refused = settings("CONNECT_RETENTION_AUDIT", "23h").expect_err("too short");
+        assert_eq!(refused, "setting CONNECT_RETENTION_AUDIT: must be off or at least 1d");
+        assert!(settings("CONNECT_RETENTION_AUDIT", "24h").is_ok());
+    }
+
+    #[test]
+    fn the_cutoff_is_the_period_before_now() {
+        let now = DateTime::UNIX_EPOCH + TimeDelta::days(100);
+        assert_eq!(RetentionPeriod::of(DAY).cutoff(now), Some(now - TimeDelta::days(1)));
+        assert_eq!(RetentionPeriod::OFF.cutoff(now), None);
     }
 }
