@@ -238,7 +238,7 @@ pub(super) fn fill(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
 fn read_client(columns: &mut Columns<'_>) -> Result<Client, TxError> {
     let id = ClientId(columns.take());
     let name = columns.take();
-    let email = columns.take_email();
+    let email = columns.take_email()?;
     let phone: Option<&str> = columns.take();
     let (company, external_id, marketing_opt_in) = (columns.take(), columns.take(), columns.take());
     let company_domain: Option<String> = columns.take();

@@ -131,7 +131,7 @@ pub(super) fn fill(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
 pub(super) fn fill_contact(
     state: &mut TenantState, account: ClientId, columns: &mut Columns<'_>,
 ) -> Result<(), TxError> {
-    let Some(email) = columns.take_email() else { return Ok(()) };
+    let Some(email) = columns.take_email()? else { return Ok(()) };
     let name = columns.take();
     let phone: Option<&str> = columns.take();
     let entry = AccountContact {

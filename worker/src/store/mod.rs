@@ -125,9 +125,12 @@ impl<'r> Columns<'r> {
     }
 
     /// Reads an email and the form of it that is compared.
-    fn take_email(&mut self) -> Option<Email> {
-        let (sent, key) = (self.take::<Option<String>>(), self.take::<Option<String>>());
-        sent.zip(key).map(|(sent, key)| Email::stored(sent, key))
+    fn take_email(&mut self) -> Result<Option<Email>, TxError> {
+        match (self.take::<Option<String>>(), self.take::<Option<String>>()) {
+            (Some(sent), Some(key)) => Ok(Some(Email::stored(sent, key))),
+            (None, None) => Ok(None),
+            (Some(_), None) | (None, Some(_)) => Err(unreadable("email")),
+        }
     }
 
     /// Skips the columns of a record that an outer join did not find.
