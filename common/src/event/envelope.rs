@@ -1,7 +1,7 @@
 //! The inbound envelope (specification: Event envelope; D6).
 //!
-//! Ingest and worker parse a batch with the same function, so that the worker can read everything that ingest accepts.
-//! Payloads are kept byte for byte.
+//! Ingest checks a batch and parses it; the worker parses it in the same way, and does not check its JSON again: the
+//! message's MAC says that ingest did. Payloads are kept byte for byte.
 
 use super::fault::Faults;
 use super::fields::{EventTexts, Fields, Text};

@@ -85,7 +85,7 @@ proptest! {
     #[test]
     fn a_valid_batch_is_read_as_it_was_sent(events in vec(envelope(), 1..=BATCH_MAX.min(8))) {
         let body = body(&events);
-        let read = parse_batch(&body, "acme").expect("a valid batch");
+        let read = read_batch(&body, "acme").expect("a valid batch").envelopes;
         prop_assert_eq!(read.len(), events.len());
         for (read, sent) in read.iter().zip(&events) {
             prop_assert_eq!(&read.event_id, sent["eventId"].as_str().unwrap());
@@ -110,7 +110,7 @@ proptest! {
             Some(value) => drop(fields.insert(field.to_owned(), value)),
             None => drop(fields.remove(field)),
         }
-        let faults = parse_batch(&body(&events), "acme").expect_err("one bad envelope refuses the batch");
+        let faults = read_batch(&body(&events), "acme").expect_err("one bad envelope refuses the batch");
         prop_assert_eq!(&faults.0[0].place, &format!("events[{at}].{field}"));
     }
 }

@@ -48,7 +48,7 @@ fn units(work: u64, bytes: usize, dry_run: bool) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use common::event::parse_batch;
+    use common::event::read_batch;
 
     #[test]
     fn a_batch_counts_by_the_types_of_its_events_or_by_its_bytes() {
@@ -58,7 +58,7 @@ mod tests {
             )
         };
         let body = format!(r#"{{"events":[{},{}]}}"#, event("contact.identified"), event("enquiry.submitted"));
-        let events = parse_batch(body.as_bytes(), "acme").unwrap();
+        let events = read_batch(body.as_bytes(), "acme").unwrap().envelopes;
         assert_eq!(batch_units(&events, body.len(), false), 4);
         assert_eq!(batch_units(&events, 5 * UNIT_BYTES + 1, false), 6);
         assert_eq!((write_units(0, false), write_units(3 * UNIT_BYTES, false)), (1, 3));

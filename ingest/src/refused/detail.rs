@@ -92,7 +92,7 @@ mod tests {
         let long = format!("name: is required; events: {}", "x".repeat(DETAIL_MAX));
         assert_eq!(told(&long).as_deref(), Some("name: is required"), "too long");
         let body = br#"{"events": [{"specVersion": "1.0", "eventId": "1", "eventType": "nope"}]}"#;
-        let unknown = common::event::parse_batch(body, "acme").unwrap_err().to_string();
+        let unknown = common::event::read_batch(body, "acme").unwrap_err().to_string();
         let expected = "events[0].eventType: must be one of contact.identified, ";
         assert!(told(&unknown).is_some_and(|detail| detail.starts_with(expected)), "{unknown}");
     }

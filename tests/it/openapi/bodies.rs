@@ -2,7 +2,7 @@
 
 use super::cases::{Case, ID, TEXT, cases, name_of, named, typical_value};
 use common::caller::Caller;
-use common::event::{EventResult, EventStatus, InboundType, parse_batch};
+use common::event::{EventResult, EventStatus, InboundType, read_batch};
 use common::model::{ClientId, KeyPrefix, Scopes, TenantId, text};
 use common::record::{Attribution, ClientBody, Contact, LeadBody, LeadPatch, RecordBody, TripPatch, parse};
 use serde_json::{Value, json};
@@ -75,7 +75,7 @@ fn envelopes_are_parsed_exactly_as_their_schemas_say() {
         let batch: Value = serde_json::from_slice(body).expect("JSON");
         // Which tenant is right depends on the key: whatever text stands there is.
         let tenant = batch["events"][0]["tenant"].as_str().unwrap_or(TEXT).trim().to_lowercase();
-        parse_batch(body, &tenant).map(drop).map_err(|faults| faults.to_string())
+        read_batch(body, &tenant).map(drop).map_err(|faults| faults.to_string())
     });
 }
 
@@ -179,7 +179,7 @@ impl TenantFixture {
             "actor": {"type": "contact", "email": "ana@example.com"}, "payload": payload,
         }]})
         .to_string();
-        let envelopes = parse_batch(batch.as_bytes(), "acme").expect("a valid batch");
+        let envelopes = read_batch(batch.as_bytes(), "acme").expect("a valid batch").envelopes;
         let (caller, envelope) = (self.caller.clone(), &envelopes[0]);
         let event =
             Event { caller: &caller, envelope, request_id: Uuid::nil(), ordinal: self.sent, request_context: None };
