@@ -9,6 +9,7 @@ use crate::bounded_map::BoundedMap;
 use crate::refusal::Refusal;
 use crate::store::api_keys;
 use common::caller::Caller;
+use common::cpu_bound::run_cpu_bound;
 use common::log_limit::LogLimit;
 use common::metrics::{self as names, SECRET_DECRYPTION_FAILURES};
 use common::model::{KeyPrefix, Scope, Scopes, TenantId};
@@ -22,6 +23,9 @@ use tokio::time::{Instant, timeout_at};
 
 /// How long a confirmation of the database is valid. Less than the second of D5, so that the refusal is sent within it.
 pub(super) const MAX_STALENESS: Duration = Duration::from_millis(900);
+
+/// About as many bytes of a body take as long to be checked as one key to be opened.
+const ROW_BYTES: usize = 1_024;
 
 /// Half of the prefixes of refused requests that are remembered.
 const REFUSED_HALF: usize = 5_000;
@@ -103,14 +107,18 @@ impl Keys {
 
     /// Takes over what was loaded by a question to the database at `asked`; `is_whole` if these are all keys.
     pub(super) fn update(&self, changed: Vec<api_keys::Row>, is_whole: bool, asked: Instant) {
-        let opened = changed.into_iter().map(|row| (row.prefix.clone(), self.open(row).map(Arc::new)));
-        if is_whole {
-            let all = opened.collect();
-            *self.by_prefix.write().unwrap_or_else(PoisonError::into_inner) = all;
-        } else if opened.len() > 0 {
-            let opened: Vec<_> = opened.collect();
-            self.by_prefix.write().unwrap_or_else(PoisonError::into_inner).extend(opened);
-        }
+        run_cpu_bound(changed.len() * ROW_BYTES, || {
+            let opened = changed.into_iter().map(|row| (row.prefix.clone(), self.open(row).map(Arc::new)));
+            let write = || self.by_prefix.write().unwrap_or_else(PoisonError::into_inner);
+            if is_whole {
+                let mut all = opened.collect();
+                // The former ones are dropped outside of the lock.
+                std::mem::swap(&mut *write(), &mut all);
+            } else if opened.len() > 0 {
+                let opened: Vec<_> = opened.collect();
+                write().extend(opened);
+            }
+        });
         self.confirmed.send_replace(Some(asked));
     }
 

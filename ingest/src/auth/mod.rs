@@ -119,8 +119,7 @@ impl Auth {
     }
 
     /// Checks again what may have changed since a request was verified that still waits (D5): whether its key is
-    /// active, and has
-    /// `scope`.
+    /// active, and has `scope`.
     pub(crate) async fn check_again(&self, verified: &Verified, scope: Scope) -> Result<(), Refusal> {
         let Caller { key: prefix, tenant, .. } = verified.caller();
         let key = self.keys.find(prefix, self.deadline()).await?;
