@@ -6,8 +6,8 @@
 //!
 //! A request passes these modules in this order: `common::http` (connections), `http` (observability, violations of
 //! HTTP), the routes of `server`, and `handlers`, which lead it through [`auth`], `admission`, `replay`, and `publish`
-//! or `reads`, and have its refusal noted by `refused`. `server` starts them all. Of the others, none uses one that
-//! comes after it, and [`store`], which holds all SQL, uses none. Every refusal is a `Refusal` of [`refusal`].
+//! or `reads`, and have its refusal noted by `refused`. `server` starts them all. Which may use which, the test below
+//! says; [`store`], which holds all SQL, uses none. Every refusal is a `Refusal` of [`refusal`].
 
 pub(crate) mod admission;
 pub mod auth;
@@ -28,10 +28,11 @@ pub mod store;
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::fs;
     use std::path::Path;
 
-    /// From top to bottom.
+    /// From top to bottom: each may use those after it.
     const MODULES: [&str; 16] = [
         "server", "settings", "docs", "handlers", "refused", "publish", "reads", "replay", "admission", "auth", "http",
         "refusal", "response", "store", "bounded_map", "group_queue",
@@ -47,14 +48,19 @@ mod tests {
     }
 
     #[test]
-    fn a_module_uses_only_those_below_it() {
-        for (place, module) in MODULES.iter().enumerate() {
+    fn a_module_uses_only_those_below_it_and_there_are_eight_floors() {
+        let mut floors = BTreeMap::new();
+        for (place, module) in MODULES.iter().enumerate().rev() {
+            let mut floor = 1;
             let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(module);
             let file = directory.with_extension("rs");
             for path in source(if file.exists() { &file } else { &directory }).split("crate::").skip(1) {
                 let used = path.split(|c: char| c != '_' && !c.is_alphanumeric()).next().unwrap();
                 assert!(MODULES[place..].contains(&used), "{module} uses {used}");
+                floor = floor.max(1 + floors.get(used).unwrap_or(&0));
             }
+            floors.insert(*module, floor);
         }
+        assert!(floors.values().all(|floor| *floor <= 8), "{floors:?}");
     }
 }
