@@ -9,9 +9,10 @@ use std::thread::available_parallelism;
 use tokio::runtime::Builder;
 
 fn main() -> ExitCode {
-    // A request stays on its thread, and those of one thread share round trips and messages, so few threads do more than many.
-    // The servers need the other processors.
-    let threads = available_parallelism().map_or(1, |processors| processors.get().div_ceil(2));
-    let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build();
-    runtime.expect("threads can be started").block_on(common::program::run::<Settings>())
+    let mut runtime = Builder::new_multi_thread();
+    // Requests of one thread wait for no other one to wake up: on two processors one thread does more than two (docs/bounds.md).
+    if std::env::var_os("TOKIO_WORKER_THREADS").is_none() {
+        runtime.worker_threads(available_parallelism().map_or(1, |processors| processors.get().div_ceil(2)));
+    }
+    runtime.enable_all().build().expect("threads can be started").block_on(common::program::run::<Settings>())
 }

@@ -33,7 +33,7 @@ pub(crate) async fn run(options: &Options) -> String {
     let world = builder().start().await;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
     let address = listener.local_addr().expect("the port's number");
-    // A thread for each processor, as ingest has.
+    // A thread for each processor, of which ingest uses half.
     let server = Builder::new_multi_thread().enable_all().build().expect("a runtime");
     server.spawn(serve(listener.into_std().expect("a listener")));
     let mut comparison = Comparison::of_rates("refusals", "bare warp");
@@ -58,7 +58,7 @@ pub(crate) async fn run(options: &Options) -> String {
 async fn refusals(sender: &Sender, reason: &str, status: Option<u16>, length: Duration) -> LoadStats {
     let request = request(&sender.key, reason);
     measure(CONNECTIONS, length, 1, async |_| {
-        // Each request has another key, or another signature, because one may be used once only.
+        // Each request has another key, or another signature, which may be used once only.
         let own = [UNKNOWN_KEYS, MALFORMED].contains(&reason).then(|| self::request(&sender.key, reason));
         let (response, took) = sender.exchange(own.as_ref().unwrap_or(&request)).await;
         assert!(status.is_none_or(|status| response.status == status), "{reason}: {response:?}");
