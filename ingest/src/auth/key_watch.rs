@@ -8,6 +8,7 @@ use common::outage::Outage;
 use common::periodic::ticks;
 use common::retry::RetryWaits;
 use common::settings::DatabaseUrl;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -48,20 +49,21 @@ impl SessionWork for KeyWatch {
             let since = loaded.take().filter(|(loaded, _)| *loaded >= removal);
             let is_whole = since.is_none();
             let mut place = since.unwrap_or((i64::MIN, String::new()));
-            let mut rows = Vec::new();
+            // Opened while the next ones are read, so that requests go on.
+            let mut opened = HashMap::new();
             while place.0 < revision {
                 let read = session.query(&changed, &[&place.0, &place.1, &ROWS]).await?;
                 let is_last = read.len() < ROWS as usize;
                 for row in read {
                     let (place_of_row, key) = api_keys::read(&row)?;
                     place = place_of_row;
-                    rows.extend(key);
+                    opened.extend(key.map(|key| self.keys.opened(key)));
                 }
                 if is_last {
                     place.0 = place.0.max(revision);
                 }
             }
-            self.keys.update(rows, is_whole, asked);
+            self.keys.update(opened, is_whole, asked);
             self.outage.report_success();
             loaded = Some(place);
             tokio::select! {
