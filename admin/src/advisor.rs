@@ -8,6 +8,7 @@ use common::broker::{CallError, Rpc, RpcRequest};
 use common::clock;
 use common::message::ActionMeta;
 use serde_json::Value;
+use std::future::pending;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::Client;
@@ -52,7 +53,7 @@ pub async fn publish(
         confirm_within: reply_timeout,
         deadline,
     };
-    let reply = rpc.call(request, Vec::new(), || ()).await.map_err(|error| match error {
+    let reply = rpc.call(request, Vec::new(), || (), pending()).await.map_err(|error| match error {
         CallError::Unavailable => AdminError::BrokerUnavailable,
         CallError::Refused => AdminError::CrmQueueFull,
         CallError::NoReply => AdminError::NoReply { id },

@@ -6,12 +6,14 @@ use super::reply_channel::{Holds, PendingCall, ReplyChannel, run_reply_channel};
 use super::topology::Queue;
 use crate::metrics::{self as names, PUBLISHES, REPLY_WAIT};
 use crate::trace::TRACEPARENT;
+use futures_util::FutureExt;
 use lapin::types::{AMQPValue, FieldTable};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -58,6 +60,9 @@ pub enum CallError {
     #[error("no reply in time")]
     NoReply,
 }
+
+/// How long a call waits for its reply alone, before it waits for the broker's confirm or refusal as well.
+const CONFIRM_WAITS: Duration = Duration::from_millis(20);
 
 /// Outcome label of a call that was replied to.
 const REPLIED: &str = "replied";
@@ -115,12 +120,14 @@ impl Rpc {
     }
 
     /// Publishes and waits for the reply. `holds` are kept until it arrives, even after the request's deadline. Calls `on_confirm`
-    /// once the broker has confirmed the message, which a reply proves as well, unless the call ends before.
+    /// once the broker has confirmed the message, which a reply proves as well, unless the call ends before. A confirm that comes
+    /// before the reply is seen at once after `confirm_wanted`, otherwise after some milliseconds.
     pub async fn call(
         &self, request: RpcRequest<'_>, holds: Holds, on_confirm: impl FnOnce() + Send,
+        confirm_wanted: impl Future<Output = ()> + Send,
     ) -> Result<Vec<u8>, CallError> {
         let started = Instant::now();
-        let reply = self.try_call(request, holds, on_confirm).await;
+        let reply = self.try_call(request, holds, on_confirm, confirm_wanted).await;
         self.count(reply.as_ref().map_or_else(|error| error.outcome(), |_| REPLIED));
         if reply.is_ok() {
             metrics::histogram!(REPLY_WAIT, "queue" => self.queue.as_str()).record(started.elapsed());
@@ -130,22 +137,30 @@ impl Rpc {
 
     async fn try_call(
         &self, request: RpcRequest<'_>, holds: Holds, on_confirm: impl FnOnce() + Send,
+        confirm_wanted: impl Future<Output = ()> + Send,
     ) -> Result<Vec<u8>, CallError> {
         let reply_channel = self.reply_channel.borrow().clone().filter(|reply_channel| reply_channel.is_open());
         let reply_channel = reply_channel.ok_or(CallError::Unavailable)?;
         let mut pending_call = PendingCall::register(&reply_channel, request.id, holds);
-        let publishing = reply_channel.publish(&self.queue_name, request);
-        tokio::select! {
-            // The reply may arrive before the confirm: then the message is published.
-            biased;
-            reply = &mut pending_call.reply => {
-                return reply.map_err(|_| CallError::NoReply).inspect(|_| on_confirm());
-            }
-            confirmed = publishing => {
-                pending_call.is_published = confirmed != Err(CallError::Unavailable) && confirmed != Err(CallError::Refused);
-                confirmed?;
-            }
-        }
+        let mut publishing = pin!(reply_channel.publish(&self.queue_name, request));
+        // The first poll hands the message over. Its confirm is not waited for yet: usually the reply is next, and proves
+        // that the message was published, and each wake-up of this task may be one of its thread.
+        let confirmed = match publishing.as_mut().now_or_never() {
+            Some(confirmed) => confirmed,
+            None => tokio::select! {
+                // The reply may arrive before the confirm: then the message is published.
+                biased;
+                reply = &mut pending_call.reply => {
+                    return reply.map_err(|_| CallError::NoReply).inspect(|_| on_confirm());
+                }
+                confirmed = async {
+                    drop(timeout(CONFIRM_WAITS, confirm_wanted).await);
+                    publishing.await
+                } => confirmed,
+            },
+        };
+        pending_call.is_published = confirmed != Err(CallError::Unavailable) && confirmed != Err(CallError::Refused);
+        confirmed?;
         on_confirm();
         match timeout_at(request.deadline, &mut pending_call.reply).await {
             Ok(Ok(reply)) => Ok(reply),

@@ -19,6 +19,7 @@ use crate::refusal::{OverloadReason, Refusal};
 use bytes::Bytes;
 use common::broker::{CallError, Holds, Rpc, RpcRequest};
 use common::model::TenantId;
+use std::future::pending;
 use tokio::time::Instant;
 use tracing::Instrument;
 use uuid::Uuid;
@@ -67,9 +68,10 @@ impl QueuePublisher {
     }
 
     /// Publishes a message and waits for the reply. `holds` are kept until it arrives, even after `reply_by`. Calls
-    /// `on_confirm` once the message is known to be in the queue.
+    /// `on_confirm` once the message is known to be in the queue, at once after `confirm_wanted`.
     pub(crate) async fn call(
         &self, message: &RequestMessage, holds: Holds, on_confirm: impl FnOnce() + Send,
+        confirm_wanted: impl Future<Output = ()> + Send,
     ) -> Result<Vec<u8>, CallError> {
         let request = RpcRequest {
             id: message.id,
@@ -79,7 +81,7 @@ impl QueuePublisher {
             confirm_within: message.confirm_by.saturating_duration_since(Instant::now()),
             deadline: message.reply_by,
         };
-        self.rpc.call(request, holds, on_confirm).await
+        self.rpc.call(request, holds, on_confirm, confirm_wanted).await
     }
 
     /// The same in a task of its own, which continues when the caller hangs up.
@@ -87,7 +89,7 @@ impl QueuePublisher {
         &self, message: RequestMessage, holds: Holds, on_confirm: impl FnOnce() + Send + 'static,
     ) -> Result<Vec<u8>, CallError> {
         let publisher = self.clone();
-        let call = async move { publisher.call(&message, holds, on_confirm).await };
+        let call = async move { publisher.call(&message, holds, on_confirm, pending()).await };
         // Without a result the task has panicked; the message may have been published.
         tokio::spawn(call.in_current_span()).await.unwrap_or(Err(CallError::NoReply))
     }

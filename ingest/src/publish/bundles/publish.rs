@@ -11,6 +11,7 @@ use common::message::{BatchMeta, BatchPart};
 use common::metrics::BUNDLE_REQUESTS;
 use common::{bundle, clock, limited};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
 use tokio::task::yield_now;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -58,13 +59,13 @@ impl PublishUnderWay {
     async fn publish_next(self) {
         // Lets requests that have arrived already join. When nothing else is ready to run, this costs nothing.
         yield_now().await;
-        let group = self.publisher.waiting().take(&self.caller);
+        let (group, is_followed) = self.publisher.waiting().take(&self.caller);
         if !group.is_empty() {
-            self.publish(group).await;
+            self.publish(group, is_followed).await;
         }
     }
 
-    async fn publish(self, mut group: Vec<WaitingRequest>) {
+    async fn publish(self, mut group: Vec<WaitingRequest>, is_followed: Arc<Notify>) {
         metrics::histogram!(BUNDLE_REQUESTS).record(u32::try_from(group.len()).unwrap_or(u32::MAX));
         let holds: Holds = group.iter_mut().filter_map(WaitingRequest::take_hold).collect();
         let (meta, body) = message(&self.caller, &group);
@@ -80,7 +81,7 @@ impl PublishUnderWay {
             group.iter().for_each(|waiting| waiting.state.confirm());
             drop(self);
         };
-        let reply = publisher.queue.call(&message, holds, on_confirm).await;
+        let reply = publisher.queue.call(&message, holds, on_confirm, is_followed.notified()).await;
         drop(message);
         reply_to_each(group, &meta.parts, reply);
     }

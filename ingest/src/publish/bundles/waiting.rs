@@ -9,7 +9,7 @@ use common::event::BATCH_MAX;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tracing::Span;
 
 const WAITING: u8 = 0;
@@ -62,33 +62,46 @@ impl WaitingRequest {
 /// Waiting requests by caller, in the order in which they came. A caller has an entry exactly while a publish of its
 /// requests is under way, so there are as few entries as such callers.
 #[derive(Debug, Default)]
-pub(super) struct WaitingRequests(HashMap<Caller, Vec<WaitingRequest>>);
+pub(super) struct WaitingRequests(HashMap<Caller, OfCaller>);
+
+#[derive(Debug, Default)]
+struct OfCaller {
+    requests: Vec<WaitingRequest>,
+    /// Notified when a request waits for the publish under way.
+    is_followed: Arc<Notify>,
+}
 
 impl WaitingRequests {
     /// Adds a request. True when no publish of its caller is under way: the caller of this method must begin one.
     pub(super) fn add(&mut self, caller: &Caller, request: WaitingRequest) -> bool {
         if let Some(waiting) = self.0.get_mut(caller) {
-            waiting.push(request);
+            waiting.requests.push(request);
+            waiting.is_followed.notify_one();
             return false;
         }
-        self.0.insert(caller.clone(), vec![request]);
+        self.0.insert(caller.clone(), OfCaller { requests: vec![request], ..OfCaller::default() });
         true
     }
 
     /// Takes the requests that fit one message, and claims them. Removes those whose callers have hung up: only now,
-    /// because hanging up frees no share of the backlog while the message before is under way.
-    pub(super) fn take(&mut self, caller: &Caller) -> Vec<WaitingRequest> {
-        let Some(waiting) = self.0.get_mut(caller) else { return Vec::new() };
-        waiting.retain(|waiting| !waiting.result.is_closed());
-        let fitting = fitting(waiting);
-        let mut group: Vec<WaitingRequest> = waiting.drain(..fitting).collect();
+    /// because hanging up frees no share of the backlog while the message before is under way. What is returned beside them
+    /// is notified when others wait for the end of their publish.
+    pub(super) fn take(&mut self, caller: &Caller) -> (Vec<WaitingRequest>, Arc<Notify>) {
+        let Some(OfCaller { requests, is_followed }) = self.0.get_mut(caller) else { return Default::default() };
+        requests.retain(|waiting| !waiting.result.is_closed());
+        let fitting = fitting(requests);
+        let mut group: Vec<WaitingRequest> = requests.drain(..fitting).collect();
         group.retain(|waiting| waiting.state.claim());
-        group
+        *is_followed = Arc::default();
+        if !requests.is_empty() {
+            is_followed.notify_one();
+        }
+        (group, Arc::clone(is_followed))
     }
 
     /// Ends the publish of the caller if no request waits for the next one, and returns whether it did.
     pub(super) fn end_if_idle(&mut self, caller: &Caller) -> bool {
-        let is_idle = self.0.get(caller).is_none_or(Vec::is_empty);
+        let is_idle = self.0.get(caller).is_none_or(|waiting| waiting.requests.is_empty());
         if is_idle {
             self.0.remove(caller);
         }
@@ -116,6 +129,7 @@ mod tests {
     use bytes::Bytes;
     use common::model::KeyPrefix;
     use common::trace::{RequestContext, TraceContext};
+    use futures_util::FutureExt;
     use tokio::sync::oneshot::Receiver;
     use tokio::time::Instant;
     use uuid::Uuid;
@@ -151,7 +165,7 @@ mod tests {
     }
 
     fn sizes(waiting: &mut WaitingRequests, limit: usize) -> Vec<usize> {
-        (0..limit).map(|_| waiting.take(&caller("ck_a")).len()).collect()
+        (0..limit).map(|_| waiting.take(&caller("ck_a")).0.len()).collect()
     }
 
     #[test]
@@ -161,7 +175,7 @@ mod tests {
         assert_eq!([add("ck_a"), add("ck_a"), add("ck_b"), add("ck_a")], [true, false, true, false]);
         // What waits begins the next publish; without it the caller's next request does.
         assert!(!waiting.end_if_idle(&caller("ck_b")));
-        assert_eq!(waiting.take(&caller("ck_b")).len(), 0, "its caller has hung up");
+        assert_eq!(waiting.take(&caller("ck_b")).0.len(), 0, "its caller has hung up");
         assert!(waiting.end_if_idle(&caller("ck_b")));
         assert!(waiting.add(&caller("ck_b"), request(1, 10).0));
     }
@@ -177,12 +191,25 @@ mod tests {
     }
 
     #[test]
+    fn a_publish_is_told_that_others_wait_for_its_end() {
+        let mut waiting = WaitingRequests::default();
+        let _first = add(&mut waiting, &[(60, 10)]);
+        let (group, is_followed) = waiting.take(&caller("ck_a"));
+        assert_eq!((group.len(), is_followed.notified().now_or_never()), (1, None));
+        let _others = add(&mut waiting, &[(60, 10), (60, 10)]);
+        assert_eq!(is_followed.notified().now_or_never(), Some(()));
+        // One message has not enough space for both.
+        let (group, is_followed) = waiting.take(&caller("ck_a"));
+        assert_eq!((group.len(), is_followed.notified().now_or_never()), (1, Some(())));
+    }
+
+    #[test]
     fn requests_that_hung_up_or_timed_out_are_not_published() {
         let mut waiting = WaitingRequests::default();
         let mut receivers = add(&mut waiting, &[(1, 10), (2, 10), (3, 10)]);
         drop(receivers.remove(0));
-        assert!(waiting.0[&caller("ck_a")][1].state.cancel());
-        let taken = waiting.take(&caller("ck_a"));
+        assert!(waiting.0[&caller("ck_a")].requests[1].state.cancel());
+        let (taken, _) = waiting.take(&caller("ck_a"));
         let events: Vec<u16> = taken.iter().map(|waiting| waiting.request.batch.events).collect();
         assert_eq!(events, [3]);
         assert!(waiting.end_if_idle(&caller("ck_a")), "none waits");
