@@ -92,6 +92,15 @@ impl Broker {
         value.map(str::to_owned).ok_or(printed)
     }
 
+    /// The messages of all queues that it has delivered and that are not acknowledged.
+    pub async fn unacknowledged(&self) -> u32 {
+        // Not the metric, which is some seconds old.
+        let count = "lists:sum([Count || Queue <- rabbit_amqqueue:list(), {ok, {_, Count}, _} <-
+            [ra:local_query(amqqueue:get_pid(Queue), fun rabbit_fifo:query_messages_checked_out/1)]]).";
+        let printed = self.evaluate(count).await.expect("the broker responds");
+        printed.parse().expect("a number")
+    }
+
     /// Sets how many bytes of memory it may use: it blocks publishers while it uses more.
     pub async fn allow_memory(&self, bytes: u64) {
         let allow = format!("vm_memory_monitor:set_vm_memory_high_watermark({{absolute, {bytes}}}).");

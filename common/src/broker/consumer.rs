@@ -2,13 +2,14 @@
 //! bound, as one unit of work, opens again after the channel was lost, and drains or closes. [`super::settle`] sends the replies
 //! and acknowledges the messages.
 
+use super::acknowledge::Acknowledgements;
 use super::connection::{Broker, Link};
 use super::consumer_log::{log_cannot_consume, log_consumer_lost};
 use super::dead_letter_log::log_forged;
 use super::mac::{FORGED, MessageKeys};
 use super::message::Message;
 use super::settle::{MessageOutcome, Settler, Unit};
-use super::time_limit::{in_time, settle_delivery};
+use super::time_limit::in_time;
 use super::topology::Queue;
 use super::unacknowledged::{self, UnacknowledgedGuard};
 use crate::health;
@@ -17,14 +18,14 @@ use crate::retry::RetryWaits;
 use futures_util::stream::SelectAll;
 use futures_util::{FutureExt, StreamExt};
 use lapin::message::Delivery;
-use lapin::options::{BasicCancelOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions};
+use lapin::options::{BasicCancelOptions, BasicConsumeOptions, BasicQosOptions};
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{Channel, Consumer};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 /// Maximum time that canceling a consumer or closing a channel may take: a broker that blocks publishers does not respond.
@@ -114,6 +115,7 @@ struct OpenConsumer {
     queue_name: ShortString,
     keys: MessageKeys,
     bounds: UnitBounds,
+    acknowledgements: Acknowledgements,
     /// A message that exceeded the bounds of the previous unit, and begins the next one.
     carried_over: Option<(Delivery, Message)>,
     /// Messages that are tried again in turn. The prefetch bounds them.
@@ -125,6 +127,7 @@ struct OpenConsumer {
 impl OpenConsumer {
     async fn open(link: Arc<Link>, broker: &Broker, queue: Queue, bounds: UnitBounds) -> lapin::Result<Self> {
         let channel = link.connection.create_channel().await?;
+        let acknowledgements = Acknowledgements::new(channel.clone(), bounds.prefetch);
         let mut open = Self {
             channel,
             consumers: SelectAll::new(),
@@ -133,6 +136,7 @@ impl OpenConsumer {
             queue_name: broker.queue_name(queue).into(),
             keys: broker.keys().clone(),
             bounds,
+            acknowledgements,
             carried_over: None,
             put_off: VecDeque::new(),
             _link: link,
@@ -170,27 +174,29 @@ impl OpenConsumer {
     async fn run<H: UnitHandler>(
         &mut self, handler: &mut H, settler: &mut Settler, shutdown: &CancellationToken,
     ) -> lapin::Result<()> {
-        while let Some(unit) = self.next_unit(handler, shutdown).await? {
+        while let Some(unit) = self.next_unit(handler, settler, shutdown).await? {
             health::beat();
-            let _unacknowledged = UnacknowledgedGuard::new(self.queue);
+            let unacknowledged = UnacknowledgedGuard::new(self.queue);
             let outcomes = handler.handle(&unit.messages).await;
-            settler.settle(&unit, &outcomes).await?;
+            settler.settle(&mut self.acknowledgements, &unit, &outcomes, unacknowledged).await?;
             let settled = unit.deliveries.into_iter().zip(unit.messages).zip(outcomes);
             let put_off = settled.filter(|(_, outcome)| *outcome == MessageOutcome::PutOff);
             self.put_off.extend(put_off.map(|(message, _)| message));
             self.adapt_prefetch().await?;
         }
-        Ok(())
+        settler.acknowledge(&mut self.acknowledgements).await
     }
 
     /// Waits for the next message and adds what else is waiting, within the bounds. `None` at shutdown.
     async fn next_unit<H: UnitHandler>(
-        &mut self, handler: &H, shutdown: &CancellationToken,
+        &mut self, handler: &H, settler: &mut Settler, shutdown: &CancellationToken,
     ) -> lapin::Result<Option<Unit>> {
         if shutdown.is_cancelled() {
             return Ok(None);
         }
-        let first = self.first(shutdown).await?;
+        // Two consumers do not pass on what they have received in the order of the delivery.
+        let is_in_order = self.consumers.len() == 1;
+        let first = self.first(settler, shutdown).await?;
         if self.put_off.is_empty() && first.is_none() {
             return Ok(None);
         }
@@ -198,13 +204,14 @@ impl OpenConsumer {
         for (delivery, message) in self.put_off.drain(..self.put_off.len().min(self.bounds.messages)) {
             unit.add(delivery, message);
         }
+        unit.all_before = is_in_order && self.put_off.is_empty();
         let Some((delivery, message)) = first else { return Ok(Some(unit)) };
         let (mut weight, mut bytes) = (handler.weigh(&message), message.body.len());
         unit.add(delivery, message);
         for _ in 1..self.bounds.messages {
             let Some(Some(waiting)) = self.consumers.next().now_or_never() else { break };
             // A forged message ends the unit (`None`): a flood of them must not delay the messages that are already in it.
-            let Some((delivery, message)) = self.receive(waiting?).await? else { break };
+            let Some((delivery, message)) = self.receive(waiting?)? else { break };
             weight += handler.weigh(&message);
             bytes += message.body.len();
             if weight > self.bounds.weight || bytes > self.bounds.bytes {
@@ -218,38 +225,43 @@ impl OpenConsumer {
 
     /// The first message of a unit besides those that were put off, waited for. `None` at shutdown, and if what was put off has
     /// waited long enough.
-    async fn first(&mut self, shutdown: &CancellationToken) -> lapin::Result<Option<(Delivery, Message)>> {
+    async fn first(
+        &mut self, settler: &mut Settler, shutdown: &CancellationToken,
+    ) -> lapin::Result<Option<(Delivery, Message)>> {
         if let Some(carried_over) = self.carried_over.take() {
             return Ok(Some(carried_over));
         }
-        let within = if self.put_off.is_empty() { CHANNEL_CHECK } else { PUT_OFF_WAIT };
         let ended = || lapin::ErrorKind::InvalidChannelState(lapin::ChannelState::Closed, "consumer ended");
-        let next = async |consumers: &mut SelectAll<Consumer>| {
+        let next = async |consumers: &mut SelectAll<Consumer>, until: Instant| {
             health::beat();
-            timeout(within, consumers.next()).await
+            timeout_at(until, consumers.next()).await
         };
-        while let Some(next) = shutdown.run_until_cancelled(next(&mut self.consumers)).await {
-            match next {
-                Ok(delivery) => {
-                    if let Some(first) = self.receive(delivery.ok_or_else(ended)??).await? {
+        loop {
+            let within = if self.put_off.is_empty() { CHANNEL_CHECK } else { PUT_OFF_WAIT };
+            let acknowledge_at = self.acknowledgements.wait_until();
+            let until = acknowledge_at.unwrap_or_else(|| Instant::now() + within);
+            match shutdown.run_until_cancelled(next(&mut self.consumers, until)).await {
+                None => return Ok(None),
+                Some(Ok(delivery)) => {
+                    if let Some(first) = self.receive(delivery.ok_or_else(ended)??)? {
                         return Ok(Some(first));
                     }
                 }
+                Some(Err(_)) if acknowledge_at.is_some() => settler.acknowledge(&mut self.acknowledgements).await?,
                 // The library may not end a consumer that began while its connection was lost.
-                Err(_) if !self.channel.status().connected() => return Err(ended().into()),
-                Err(_) if self.put_off.is_empty() => {}
-                Err(_) => break,
+                Some(Err(_)) if !self.channel.status().connected() => return Err(ended().into()),
+                Some(Err(_)) if self.put_off.is_empty() => {}
+                Some(Err(_)) => return Ok(None),
             }
         }
-        Ok(None)
     }
 
     /// The verified message of a delivery; `None` for a forged one, which is dead-lettered.
-    async fn receive(&self, mut delivery: Delivery) -> lapin::Result<Option<(Delivery, Message)>> {
+    fn receive(&self, mut delivery: Delivery) -> lapin::Result<Option<(Delivery, Message)>> {
         if let Some(message) = verified_message(self.queue, &self.keys, &mut delivery) {
             return Ok(Some((delivery, message)));
         }
-        settle_delivery(&delivery.acker, delivery.reject(BasicRejectOptions { requeue: false })).await?;
+        self.acknowledgements.reject(delivery.delivery_tag)?;
         Ok(None)
     }
 

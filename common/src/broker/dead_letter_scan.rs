@@ -13,7 +13,7 @@ pub use letter::{DeadLetter, DeadLetterCause};
 use super::confirm_channel::{ConfirmChannel, is_in_queue};
 use super::mac::{MacError, MessageKeys, Purpose};
 use super::operator_connection::{OperatorConnection, OperatorConnectionError};
-use super::time_limit::{in_time, settle_delivery};
+use super::time_limit::in_time;
 use super::topology::Queue;
 use futures_util::StreamExt;
 use lapin::message::Delivery;
@@ -291,7 +291,7 @@ impl Window<'_, '_> {
                     continue;
                 }
             }
-            settle_delivery(&delivery.acker, delivery.ack(BasicAckOptions::default())).await?;
+            in_time(channel.basic_ack(delivery.delivery_tag, BasicAckOptions::default())).await?;
         }
         in_time(channel.tx_commit()).await?;
         scan.counts.add(settled);

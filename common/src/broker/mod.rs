@@ -6,6 +6,7 @@
 //! [`MessageKeys`]. An operator's command opens a connection of its own ([`OperatorConnection`]) and scans dead letters on it
 //! ([`DeadLetterScan`]).
 
+mod acknowledge;
 mod confirm_channel;
 mod connection;
 mod consumer;

@@ -1,18 +1,17 @@
 //! Settles the messages of a unit that was handled: sends the replies first, then acknowledges or rejects the messages. Those
 //! that a program has stored were acknowledged before they are handled, see [`StoredMessages`].
 
+use super::acknowledge::{Acknowledgements, Settled, Settlement};
 use super::connection::Broker;
 use super::dead_letter_log::log_dead_letter;
 use super::message::Message;
 use super::publisher::Publisher;
 use super::reply::{Replies, Reply};
-use super::time_limit::settle_delivery;
 use super::topology::{Queue, dead_queue_name};
 use super::unacknowledged::UnacknowledgedGuard;
 use crate::metrics::DEAD_LETTERED;
 use crate::trace::{RequestContext, TraceContext};
 use lapin::message::Delivery;
-use lapin::options::{BasicAckOptions, BasicRejectOptions};
 use std::time::Duration;
 use tracing::Span;
 
@@ -26,6 +25,8 @@ pub enum MessageOutcome {
     Done {
         /// Body of the reply.
         reply: Vec<u8>,
+        /// Whether handling it again has the same outcome: its acknowledgement may wait for others.
+        is_repeatable: bool,
         /// The request that log lines name, if the handler has read it; otherwise they name what the message's id and headers say.
         request_context: Option<RequestContext>,
     },
@@ -50,6 +51,8 @@ pub enum MessageOutcome {
 pub(super) struct Unit {
     pub(super) deliveries: Vec<Delivery>,
     pub(super) messages: Vec<Message>,
+    /// Whether all that was delivered before is in it or settled.
+    pub(super) all_before: bool,
 }
 
 impl Unit {
@@ -57,16 +60,6 @@ impl Unit {
         self.deliveries.push(delivery);
         self.messages.push(message);
     }
-}
-
-/// How a message is settled with the broker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Settlement {
-    Acknowledge,
-    /// The message goes to the dead-letter queue.
-    Reject,
-    /// The message stays unacknowledged.
-    Leave,
 }
 
 /// Settles the units of one consumer.
@@ -82,24 +75,28 @@ impl Settler {
         Self { replies: Replies::new(reply_connection.clone(), queue), queue }
     }
 
-    /// Replies, then acknowledges or dead-letters.
-    pub(super) async fn settle(&mut self, unit: &Unit, outcomes: &[MessageOutcome]) -> lapin::Result<()> {
+    /// Replies, then acknowledges or dead-letters, or leaves it to the next unit, or to [`Settler::acknowledge`], to acknowledge.
+    /// `guard` counts the unit as unacknowledged.
+    pub(super) async fn settle(
+        &mut self, acknowledgements: &mut Acknowledgements, unit: &Unit, outcomes: &[MessageOutcome],
+        guard: UnacknowledgedGuard,
+    ) -> lapin::Result<()> {
         self.reply_all(&unit.messages, outcomes).await;
+        let tags = unit.deliveries.iter().map(|delivery| delivery.delivery_tag);
         let of_each = unit.messages.iter().zip(outcomes);
-        let settlements: Vec<Settlement> =
-            of_each.map(|(message, outcome)| self.settlement(message, outcome)).collect();
-        // Rejections go first: acknowledging several at once then covers only messages that are to be acknowledged.
-        for (delivery, settlement) in unit.deliveries.iter().zip(&settlements) {
-            if *settlement == Settlement::Reject {
-                let rejecting = delivery.reject(BasicRejectOptions { requeue: false });
-                settle_delivery(&delivery.acker, rejecting).await?;
-            }
-        }
-        for (index, multiple) in acknowledgements(&settlements) {
-            let delivery = &unit.deliveries[index];
-            settle_delivery(&delivery.acker, delivery.ack(BasicAckOptions { multiple })).await?;
+        let settlements = of_each.map(|(message, outcome)| self.settlement(message, outcome));
+        let settled = Settled { deliveries: tags.zip(settlements).collect(), all_before: unit.all_before };
+        if let Some(_unacknowledged) = acknowledgements.postpone(&settled, guard) {
+            self.replies.until_written().await;
+            acknowledgements.settle(&settled)?;
         }
         Ok(())
+    }
+
+    /// Acknowledges what waits, once the replies are written.
+    pub(super) async fn acknowledge(&mut self, acknowledgements: &mut Acknowledgements) -> lapin::Result<()> {
+        self.replies.until_written().await;
+        acknowledgements.send()
     }
 
     /// Sends the replies of messages that ask for one.
@@ -111,7 +108,7 @@ impl Settler {
                 replied.push((message, outcome));
             }
         }
-        let were_sent = self.replies.send_all(&replies).await;
+        let were_sent = self.replies.send_all(replies).await;
         for ((message, outcome), was_sent) in replied.into_iter().zip(were_sent) {
             if !was_sent {
                 span(message, outcome)
@@ -123,7 +120,8 @@ impl Settler {
     /// Decides how a message is settled; counts and logs a dead letter.
     fn settlement(&self, message: &Message, outcome: &MessageOutcome) -> Settlement {
         match outcome {
-            MessageOutcome::Done { .. } | MessageOutcome::Stored => Settlement::Acknowledge,
+            MessageOutcome::Done { is_repeatable: true, .. } => Settlement::Acknowledge,
+            MessageOutcome::Done { .. } | MessageOutcome::Stored => Settlement::AcknowledgeNow,
             MessageOutcome::DeadLetter { reason, .. } => {
                 span(message, outcome).in_scope(|| log_dead_letter(self.queue, reason));
                 metrics::counter!(DEAD_LETTERED, "queue" => self.queue.as_str(), "reason" => *reason).increment(1);
@@ -177,32 +175,21 @@ impl StoredMessages {
         }
         if !is_absent {
             self.settler.reply_all(std::slice::from_ref(message), std::slice::from_ref(outcome)).await;
+            self.settler.replies.until_written().await;
         }
         self.settler.settlement(message, outcome) != Settlement::Leave
     }
 }
 
 /// The reply to a message, if it asks for one.
-fn reply<'v>(message: &Message, outcome: &'v MessageOutcome) -> Option<Reply<'v>> {
+fn reply(message: &Message, outcome: &MessageOutcome) -> Option<Reply> {
     let body = match outcome {
         MessageOutcome::Done { reply, .. } => reply,
         MessageOutcome::DeadLetter { reply, .. } => reply.as_ref()?,
         MessageOutcome::Stored | MessageOutcome::PutOff => return None,
     };
     let to = message.properties.reply_to().clone()?;
-    Some(Reply { to, id: message.properties.correlation_id().clone(), body })
-}
-
-/// The indexes of the messages to acknowledge, each with whether it acknowledges all messages before it as well: these are all in the
-/// unit, because it begins with what was put off. Rejected messages are settled already.
-fn acknowledgements(settlements: &[Settlement]) -> Vec<(usize, bool)> {
-    let indexes = settlements.iter().enumerate();
-    let mut indexes = indexes.filter(|(_, settlement)| **settlement == Settlement::Acknowledge).map(|(index, _)| index);
-    if settlements.contains(&Settlement::Leave) {
-        indexes.map(|index| (index, false)).collect()
-    } else {
-        indexes.next_back().map(|index| (index, true)).into_iter().collect()
-    }
+    Some(Reply { to, id: message.properties.correlation_id().clone(), body: body.clone() })
 }
 
 /// The span of log lines about settling a message.
@@ -217,18 +204,4 @@ fn span(message: &Message, outcome: &MessageOutcome) -> Span {
         return message.span();
     };
     tracing::error_span!("message", %request_id, %trace_id)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Settlement::{Acknowledge, Leave, Reject};
-    use super::*;
-
-    #[test]
-    fn done_messages_are_acknowledged_together_unless_one_is_left() {
-        assert_eq!(acknowledgements(&[Acknowledge, Acknowledge]), [(1, true)]);
-        assert_eq!(acknowledgements(&[Acknowledge, Reject, Acknowledge, Reject]), [(2, true)]);
-        assert_eq!(acknowledgements(&[Reject]), []);
-        assert_eq!(acknowledgements(&[Leave, Acknowledge, Acknowledge]), [(1, false), (2, false)]);
-    }
 }

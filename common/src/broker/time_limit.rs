@@ -1,40 +1,20 @@
-//! A time limit for commands that the AMQP library passes to a task of their connection: opening channels, acknowledging and
-//! rejecting.
+//! A time limit for commands that the AMQP library passes to a task of their connection, such as opening channels.
 //!
 //! A command that arrives while the connection ends may stay in that task's queue after the task has ended. Then its future never
 //! completes (lapin 4.12 with flume 0.12: a queue without a receiver keeps its commands until nothing can send to it any more).
 //! Its connection is lost, so the broker delivers unacknowledged messages again.
 
 use crate::health;
-use lapin::{Acker, ChannelState, Error, ErrorKind};
+use lapin::{ChannelState, Error, ErrorKind};
 use std::time::Duration;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 /// Longer than a broker takes that works; a consumer or a recorder that waits in vain does nothing else meanwhile.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How often an acknowledgement that has not completed is compared with the state of its channel.
-const CHANNEL_CHECK: Duration = Duration::from_millis(50);
 
 /// Waits for a command, and takes its channel for closed if it does not complete in time.
 pub(super) async fn in_time<T>(command: impl Future<Output = lapin::Result<T>>) -> lapin::Result<T> {
     within(LIMIT, command).await
-}
-
-/// Waits until a message is acknowledged or rejected, its channel is closed, or the time limit has passed.
-pub(super) async fn settle_delivery(
-    acker: &Acker, command: impl Future<Output = lapin::Result<bool>>,
-) -> lapin::Result<()> {
-    let channel_closed = async {
-        while !acker.poisoned() {
-            sleep(CHANNEL_CHECK).await;
-        }
-    };
-    tokio::select! {
-        // First the command: it says what was wrong with the channel.
-        biased;
-        done = in_time(command) => done.map(drop),
-        () = channel_closed => Err(no_response()),
-    }
 }
 
 async fn within<T>(limit: Duration, command: impl Future<Output = lapin::Result<T>>) -> lapin::Result<T> {

@@ -55,6 +55,14 @@ async fn a_postgres_crash_in_a_burst_loses_no_confirmed_event() {
 }
 
 #[tokio::test]
+async fn what_the_worker_has_handled_is_acknowledged_although_nothing_follows() {
+    let broker = Broker::start().await;
+    let world = World::with().on_broker(broker.url()).start().await;
+    world.accept(event("contact.identified").email("ana@example.com")).await;
+    until_equal("unacknowledged messages", 0, async || broker.unacknowledged().await).await;
+}
+
+#[tokio::test]
 async fn a_broker_crash_in_a_burst_loses_no_confirmed_event() {
     let broker = Broker::start().await;
     let world = World::with()

@@ -236,9 +236,10 @@ fn message_outcome(
     message: &Message, label: &'static str, outcome: &ActionOutcome, request_context: RequestContext,
 ) -> MessageOutcome {
     let request_context = Some(request_context);
-    let reply_refusal = |refusal: &WriteRefusal| MessageOutcome::Done { reply: json(&refusal.body()), request_context };
+    let done = |reply| MessageOutcome::Done { reply, is_repeatable: false, request_context };
+    let reply_refusal = |refusal: &WriteRefusal| done(json(&refusal.body()));
     match outcome {
-        ActionOutcome::Applied(acted) => MessageOutcome::Done { reply: json(&acted.reply), request_context },
+        ActionOutcome::Applied(acted) => done(json(&acted.reply)),
         ActionOutcome::Refused(refusal) => {
             let code = refusal.body()["code"].clone();
             limited!(LOG_LIMITS[1], warn, action = label, %code, message_id = message.message_id, "advisor action refused; replying with the reason if a reply is wanted");

@@ -229,6 +229,8 @@ fn message_outcome(
     let Some(of_parts) = of_parts.into_iter().collect::<Option<Vec<_>>>() else {
         return MessageOutcome::PutOff;
     };
+    // What has failed is decided again, perhaps otherwise.
+    let is_repeatable = of_parts.iter().flatten().all(|result: &EventResult| result.status != EventStatus::Failed);
     // Once for each request of a bundle, as all metrics of batches are.
     activity::note_handled(Queue::Events, message.meta.published_at, message.parts.len());
     let (reply, request_context) = (message.reply(of_parts), message.request_context());
@@ -236,7 +238,7 @@ fn message_outcome(
         // Requeueing it is safe, because the parts that were applied are duplicates then.
         return MessageOutcome::DeadLetter { reason: REASON_BODY, reply: Some(reply), request_context };
     }
-    MessageOutcome::Done { reply, request_context }
+    MessageOutcome::Done { reply, is_repeatable, request_context }
 }
 
 /// The log span of a unit: it names its request, or all of its requests.

@@ -85,9 +85,11 @@ impl<'m> WriteMessage<'m> {
             self.trace_span.fail();
         }
         activity::note_handled(Queue::Records, self.meta.published_at, 1);
+        // What was refused is decided again, perhaps otherwise.
+        let is_repeatable = matches!(reply, WriteReply::Written(_));
         let reply = serde_json::to_vec(&reply).expect("replies have string keys");
         let request_context = Some(RequestContext { request_id: self.meta.request_id, context: self.context });
-        MessageOutcome::Done { reply, request_context }
+        MessageOutcome::Done { reply, is_repeatable, request_context }
     }
 }
 
