@@ -73,7 +73,8 @@ impl Services {
             Ok(request) => request,
             Err(refusal) => return refusal.into_response(),
         };
-        let result = self.handle(head, &request, endpoint, id).await;
+        // Boxed, because what is around moves the future of a request several times, and this is most of it.
+        let result = Box::pin(self.handle(head, &request, endpoint, id)).await;
         self.refused.note_result(head, &request.body, &request.verified, &result);
         result.unwrap_or_else(Refusal::into_response)
     }
