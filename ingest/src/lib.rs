@@ -21,7 +21,6 @@ pub(crate) mod reads;
 pub mod refusal;
 pub(crate) mod refused;
 pub(crate) mod replay;
-pub(crate) mod response;
 pub(crate) mod server;
 pub mod settings;
 pub mod store;
@@ -33,9 +32,9 @@ mod tests {
     use std::path::Path;
 
     /// From top to bottom: each may use those after it.
-    const MODULES: [&str; 16] = [
+    const MODULES: [&str; 15] = [
         "server", "settings", "docs", "handlers", "refused", "publish", "reads", "replay", "admission", "auth", "http",
-        "refusal", "response", "store", "bounded_map", "group_queue",
+        "refusal", "store", "bounded_map", "group_queue",
     ];
 
     /// The text of a module's files, without those of tests.

@@ -1,7 +1,6 @@
 //! The table of refusals: status, code, message and headers of every response that is not a success (specification:
 //! Errors; D4).
 
-use crate::response;
 use bytes::Bytes;
 use common::metrics::{Handles, OVERLOADED};
 use common::write::WriteRefusal;
@@ -9,7 +8,7 @@ use metrics::Counter;
 use serde_json::{Value, json};
 use std::sync::OnceLock;
 use strum::{EnumCount, IntoStaticStr, VariantArray};
-use warp::http::header::{ALLOW, RETRY_AFTER};
+use warp::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use warp::http::{HeaderValue, StatusCode};
 use warp::reply::Response;
 
@@ -180,6 +179,14 @@ impl Refusal {
     }
 }
 
+/// A response with a JSON body, of refusals and of what was done.
+pub(crate) fn json_response(status: StatusCode, body: impl Into<Bytes>) -> Response {
+    let mut response = Response::new(body.into().into());
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
 impl warp::Reply for Refusal {
     fn into_response(self) -> Response {
         /// The bodies of refused credentials are serialized once, because attackers cause most of them.
@@ -190,10 +197,10 @@ impl warp::Reply for Refusal {
                 let row = self.row();
                 (row.status, row.body.to_string().into())
             });
-            return response::json(*status, body.clone());
+            return json_response(*status, body.clone());
         }
         let row = self.row();
-        let mut response = response::json(row.status, row.body.to_string());
+        let mut response = json_response(row.status, row.body.to_string());
         if row.status.is_server_error() {
             let code = row.body["code"].as_str().unwrap_or_default().to_owned();
             response.extensions_mut().insert(FailureCode(code));
@@ -216,7 +223,6 @@ pub(crate) mod tests {
     use std::collections::HashSet;
     use std::mem;
     use warp::Reply;
-    use warp::http::header::CONTENT_TYPE;
 
     /// Specification: Errors, Events route; D4. Every variant.
     pub(crate) fn table() -> Vec<(Refusal, u16, &'static str, bool)> {

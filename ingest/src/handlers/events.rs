@@ -4,8 +4,7 @@ use super::{Services, VerifiedRequest};
 use crate::admission::batch_units;
 use crate::http::RequestHead;
 use crate::publish::batch::ValidBatch;
-use crate::refusal::Refusal;
-use crate::response;
+use crate::refusal::{Refusal, json_response};
 use bytes::Bytes;
 use common::cpu_bound::run_cpu_bound;
 use common::event::read_batch;
@@ -20,7 +19,7 @@ pub(super) async fn handle(
     let parse = || parse_valid_batch(head, body, &caller.tenant);
     let (share, batch) = services.admit(verified, &services.events.queue, None, parse).await?;
     let result = services.events.submit(head.request_context, caller, batch, share).await?;
-    Ok(response::json(StatusCode::OK, result))
+    Ok(json_response(StatusCode::OK, result))
 }
 
 /// Parses and validates a batch, and counts its backlog units; 400 with all invalid places. What was parsed is not kept

@@ -5,8 +5,7 @@ use crate::auth::Verified;
 use crate::http::conditions::is_not_modified;
 use crate::http::{RequestHead, query};
 use crate::reads::{not_found, or_internal_error};
-use crate::refusal::Refusal;
-use crate::response;
+use crate::refusal::{Refusal, json_response};
 use crate::store::RowError;
 use crate::store::clients::ClientIdentity;
 use crate::store::records::{RecordLookup, RecordQuery};
@@ -124,5 +123,5 @@ pub(super) fn json(body: &impl Serialize) -> Result<Response, Refusal> {
         limited!(UNWRITABLE[0], error, %error, "serializing a record failed; responding 500");
         Refusal::Internal
     })?;
-    Ok(response::json(StatusCode::OK, body))
+    Ok(json_response(StatusCode::OK, body))
 }

@@ -5,8 +5,7 @@ use crate::admission::write_units;
 use crate::http::RequestHead;
 use crate::http::conditions::{idempotency_key, if_match};
 use crate::publish::writes::ValidWrite;
-use crate::refusal::Refusal;
-use crate::response;
+use crate::refusal::{Refusal, json_response};
 use common::cpu_bound::run_cpu_bound;
 use common::record::{BodyError, ClientBody, LeadBody, LeadPatch, TripPatch, parse};
 use common::write::{WriteRefusal, WriteTarget, Written};
@@ -59,7 +58,7 @@ fn written(written: Written) -> Result<Response, Refusal> {
     let status = StatusCode::from_u16(written.status).map_err(|_| Refusal::Internal)?;
     let etag = HeaderValue::try_from(written.etag).map_err(|_| Refusal::Internal)?;
     let body: Box<str> = written.body.into();
-    let mut response = response::json(status, body.into_string());
+    let mut response = json_response(status, body.into_string());
     let headers = response.headers_mut();
     if !etag.is_empty() {
         headers.insert(ETAG, etag);
