@@ -54,16 +54,9 @@ impl Bundles {
         self.publisher.enqueue(caller, waiting);
         let received = match timeout_at(confirm_by, &mut result).await {
             Ok(received) => received,
-            Err(_) => {
-                if state.cancel() {
-                    // The request was not published, and will not be.
-                    return Err(CallError::Unavailable);
-                }
-                if !state.is_confirmed() {
-                    return Err(CallError::NoReply);
-                }
-                timeout_at(reply_by, result).await.map_err(|_| CallError::NoReply)?
-            }
+            // The request was not published, and will not be.
+            Err(_) if state.decide() => return Err(CallError::Unavailable),
+            Err(_) => timeout_at(reply_by, result).await.map_err(|_| CallError::NoReply)?,
         };
         received.unwrap_or(Err(CallError::NoReply))
     }

@@ -78,7 +78,6 @@ impl PublishUnderWay {
         // it.
         let on_confirm = || {
             count_accepted(meta.events);
-            group.iter().for_each(|waiting| waiting.state.confirm());
             drop(self);
         };
         let reply = publisher.queue.call(&message, holds, on_confirm, is_followed.notified()).await;

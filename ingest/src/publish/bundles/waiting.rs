@@ -8,37 +8,18 @@ use common::caller::Caller;
 use common::event::BATCH_MAX;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Notify, oneshot};
 use tracing::Span;
 
-const WAITING: u8 = 0;
-const CLAIMED: u8 = 1;
-const CONFIRMED: u8 = 2;
-const CANCELED: u8 = 3;
-
-/// The state of a request, shared by its caller's task and the publisher.
+/// Whether a request is published or canceled, shared by its caller's task and the publisher: the first one decides.
 #[derive(Debug, Default)]
-pub(super) struct PublishState(AtomicU8);
+pub(super) struct PublishState(AtomicBool);
 
 impl PublishState {
-    /// Claims the request for publishing. False when it was canceled.
-    pub(super) fn claim(&self) -> bool {
-        self.0.compare_exchange(WAITING, CLAIMED, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-
-    /// Cancels the publish of the request. False when it is claimed already.
-    pub(super) fn cancel(&self) -> bool {
-        self.0.compare_exchange(WAITING, CANCELED, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-
-    /// Notes that the broker has confirmed the request's message.
-    pub(super) fn confirm(&self) {
-        self.0.store(CONFIRMED, Ordering::Release);
-    }
-
-    pub(super) fn is_confirmed(&self) -> bool {
-        self.0.load(Ordering::Acquire) == CONFIRMED
+    /// True the first time: whoever calls it publishes the request, or gives it up.
+    pub(super) fn decide(&self) -> bool {
+        !self.0.swap(true, Ordering::AcqRel)
     }
 }
 
@@ -91,7 +72,7 @@ impl WaitingRequests {
         requests.retain(|waiting| !waiting.result.is_closed());
         let fitting = fitting(requests);
         let mut group: Vec<WaitingRequest> = requests.drain(..fitting).collect();
-        group.retain(|waiting| waiting.state.claim());
+        group.retain(|waiting| waiting.state.decide());
         *is_followed = Arc::default();
         if !requests.is_empty() {
             is_followed.notify_one();
@@ -208,11 +189,11 @@ mod tests {
         let mut waiting = WaitingRequests::default();
         let mut receivers = add(&mut waiting, &[(1, 10), (2, 10), (3, 10)]);
         drop(receivers.remove(0));
-        assert!(waiting.0[&caller("ck_a")].requests[1].state.cancel());
+        assert!(waiting.0[&caller("ck_a")].requests[1].state.decide());
         let (taken, _) = waiting.take(&caller("ck_a"));
         let events: Vec<u16> = taken.iter().map(|waiting| waiting.request.batch.events).collect();
         assert_eq!(events, [3]);
         assert!(waiting.end_if_idle(&caller("ck_a")), "none waits");
-        assert!(!taken[0].state.cancel(), "it is claimed");
+        assert!(!taken[0].state.decide(), "it is claimed");
     }
 }
