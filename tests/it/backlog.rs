@@ -239,3 +239,17 @@ async fn releases_the_share_of_a_message_returned_after_its_caller_timed_out() {
     world.proxies().broker.restore();
     world.ingests[0].until_sum("connect_backlog_units", &[("queue", "events")], 0.0).await;
 }
+
+#[tokio::test]
+async fn the_lanes_of_events_yield_their_processor_to_the_others() {
+    let world = World::start().await;
+    let threads = std::fs::read_dir(format!("/proc/{}/task", world.workers[0].id())).expect("its threads");
+    let stats = threads.map(|thread| std::fs::read_to_string(thread.expect("a thread").path().join("stat")));
+    let lanes: Vec<String> = stats.filter_map(Result::ok).filter(|stat| stat.contains(" lane)")).collect();
+    assert!(lanes.len() > 2, "{lanes:?}");
+    for lane in lanes {
+        // The niceness is the seventeenth field after the name (proc_pid_stat(5)).
+        let niceness = lane.rsplit(") ").next().and_then(|fields| fields.split(' ').nth(16));
+        assert_eq!(niceness, Some(if lane.contains("events lane") { "5" } else { "0" }), "{lane}");
+    }
+}

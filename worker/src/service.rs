@@ -13,6 +13,7 @@ use common::program::{ACCEPTING, Program, Service};
 use common::settings::{MailboxSettings, RetentionSettings, Section, Variable};
 use common::{activity, critical_task, health};
 use futures_util::future::join_all;
+use rustix::process::setpriority_process;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
@@ -33,6 +34,8 @@ const UNIT_WRITES: u16 = 16;
 const STORED_ACTIONS: u16 = 256;
 /// Maximum number of bytes of message bodies in a unit.
 const UNIT_BYTES: usize = 8 << 20;
+/// The niceness of the lanes of events. A burst that needs all processors would delay records writes, for which somebody waits.
+const EVENTS_NICENESS: i32 = 5;
 /// Statement timeout of a unit. It includes waits for the locks of other units.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -112,7 +115,7 @@ impl<'a> Lanes<'a> {
         let messages = usize::from(UNIT_WRITES);
         let writes = UnitBounds { prefetch: UNIT_WRITES, messages, weight: messages, ..bounds };
         for lane in 0..lanes {
-            // A second lane only helps once a full unit waits for the first one: smaller units cost more for each write.
+            // A second lane only helps once about a full unit waits for the first one: smaller units cost more for each write.
             let writes = UnitBounds { priority: if lane == 0 { 0 } else { -1 }, ..writes };
             let handler = RecordsHandler::new(self.pipeline("records"));
             self.start("records lane", Queue::Records, writes, handler)?;
@@ -179,6 +182,12 @@ impl<'a> Lanes<'a> {
             // With a wrong master key every message would be dead-lettered as forged.
             if shutdown.run_until_cancelled(master_key_verified.cancelled()).await.is_none() {
                 return;
+            }
+            // Of this thread, on Linux. A program that may not change it only loses the precedence of the other lanes.
+            if queue == Queue::Events
+                && let Err(error) = setpriority_process(None, EVENTS_NICENESS)
+            {
+                tracing::debug!(%error, "the priority of a lane cannot be changed");
             }
             run_unit_consumer(&broker, &replies, queue, bounds, handler, &consuming, &shutdown).await;
         };
