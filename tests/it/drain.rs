@@ -57,4 +57,5 @@ async fn idle_programs_exit_promptly_on_sigterm_even_with_open_connections() {
     assert_eq!(world.workers[0].terminate().await.code(), Some(0));
     assert_eq!(world.ingests[0].terminate().await.code(), Some(0));
     assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert_eq!(world.queues.depth("events").await, 0, "what was handled is acknowledged");
 }

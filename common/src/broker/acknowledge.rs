@@ -13,7 +13,7 @@ use std::pin::pin;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long an acknowledgement waits for others.
+/// How long an acknowledgement waits for others. It may wait until the next unit is handled.
 const WAIT: Duration = Duration::from_millis(50);
 
 /// How a delivery is settled.
@@ -40,7 +40,7 @@ pub(super) struct Settled {
 #[derive(Debug)]
 pub(super) struct Acknowledgements {
     channel: Channel,
-    /// So many deliveries may wait to be acknowledged, because the broker counts them against the prefetch.
+    /// With so many nothing waits, because the broker counts them against the prefetch.
     most: usize,
     waiting: Option<Waiting>,
     /// Count the units that wait as unacknowledged.
@@ -69,10 +69,7 @@ impl Acknowledgements {
     /// Leaves a unit to be acknowledged with the next ones, and keeps the guard that counts it as unacknowledged, if that may be.
     /// Otherwise returns the guard, and the unit must be [settled](Self::settle).
     pub(super) fn postpone(&mut self, settled: &Settled, guard: UnacknowledgedGuard) -> Option<UnacknowledgedGuard> {
-        let now = Instant::now();
-        let Some(waiting) = settled.with(self.waiting, now).filter(|waiting| waiting.may_wait(self.most, now)) else {
-            return Some(guard);
-        };
+        let Some(waiting) = settled.with(self.waiting, self.most, Instant::now()) else { return Some(guard) };
         self.waiting = Some(waiting);
         self.guards.push(guard);
         None
@@ -109,33 +106,26 @@ impl Acknowledgements {
     }
 }
 
-impl Waiting {
-    fn may_wait(&self, most: usize, now: Instant) -> bool {
-        self.count < most && now < self.until
-    }
-}
-
 impl Settled {
-    /// What waits together with this unit; `None` if this unit may not wait.
-    fn with(&self, waiting: Option<Waiting>, now: Instant) -> Option<Waiting> {
-        let is_postponed = |(_, settlement): &(DeliveryTag, Settlement)| *settlement == Settlement::Acknowledge;
+    /// What waits together with this unit; `None` if it may not wait, or not any longer.
+    fn with(&self, waiting: Option<Waiting>, most: usize, now: Instant) -> Option<Waiting> {
         let last = self.deliveries.iter().map(|(tag, _)| *tag).max()?;
         let (count, until) = waiting.map_or((0, now + WAIT), |waiting| (waiting.count, waiting.until));
-        let waiting = Waiting { last, count: count + self.deliveries.len(), until };
-        (self.all_before && self.deliveries.iter().all(is_postponed)).then_some(waiting)
+        let count = count + self.deliveries.len();
+        let may_wait = self.deliveries.iter().all(|(_, settlement)| *settlement == Settlement::Acknowledge);
+        (self.all_before && may_wait && count < most && now < until).then_some(Waiting { last, count, until })
     }
 
     /// The deliveries to acknowledge, each with whether it acknowledges all deliveries before it as well.
     fn acknowledgements(&self) -> Vec<(DeliveryTag, bool)> {
-        let is_left = |settlement| settlement == Settlement::Leave;
-        let may_cover_others = self.all_before && !self.deliveries.iter().any(|(_, settlement)| is_left(*settlement));
-        let is_acknowledged = |settlement| !is_left(settlement) && settlement != Settlement::Reject;
-        let tags = self.deliveries.iter().filter(|(_, settlement)| is_acknowledged(*settlement)).map(|(tag, _)| *tag);
-        if may_cover_others {
-            tags.max().map(|tag| (tag, true)).into_iter().collect()
-        } else {
-            tags.map(|tag| (tag, false)).collect()
+        let is_acknowledged = |(_, settlement): &&(DeliveryTag, Settlement)| {
+            matches!(settlement, Settlement::Acknowledge | Settlement::AcknowledgeNow)
+        };
+        let tags = self.deliveries.iter().filter(is_acknowledged).map(|(tag, _)| *tag);
+        if self.all_before && self.deliveries.iter().all(|(_, settlement)| *settlement != Settlement::Leave) {
+            return tags.max().map(|tag| (tag, true)).into_iter().collect();
         }
+        tags.map(|tag| (tag, false)).collect()
     }
 }
 
@@ -168,16 +158,15 @@ mod tests {
         let now = Instant::now();
         let others = Waiting { last: 4, count: 2, until: now + WAIT / 2 };
         let with =
-            |waiting, settlements: &[Settlement], all_before| settled(settlements, all_before).with(waiting, now);
+            |waiting, settlements: &[Settlement], all_before| settled(settlements, all_before).with(waiting, 5, now);
         let both = [Acknowledge, Acknowledge];
         assert_eq!(with(None, &both, true), Some(Waiting { last: 6, count: 2, until: now + WAIT }));
         assert_eq!(with(Some(others), &both, true), Some(Waiting { last: 6, count: 4, until: others.until }));
-        assert_eq!(with(Some(others), &both, false), None);
+        assert_eq!(with(Some(others), &both, false), None, "something before is unsettled");
         for other in [AcknowledgeNow, Reject, Leave] {
             assert_eq!(with(Some(others), &[Acknowledge, other], true), None, "{other:?}");
         }
-        assert!(others.may_wait(3, now));
-        assert!(!others.may_wait(2, now), "too many");
-        assert!(!others.may_wait(3, others.until), "too long");
+        assert_eq!(with(Some(others), &[Acknowledge; 3], true), None, "too many");
+        assert_eq!(with(Some(Waiting { until: now, ..others }), &both, true), None, "too long");
     }
 }

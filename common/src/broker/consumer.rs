@@ -1,6 +1,6 @@
 //! A consumer of one queue: waits for the connection, opens a channel with a prefetch, handles the messages that wait, up to a
-//! bound, as one unit of work, opens again after the channel was lost, and drains or closes. [`super::settle`] sends the replies
-//! and acknowledges the messages.
+//! bound, as one unit of work, opens again after the channel was lost, and drains or closes. [`super::settle`] sends the replies,
+//! [`super::acknowledge`] the acknowledgements.
 
 use super::acknowledge::Acknowledgements;
 use super::connection::{Broker, Link};
@@ -194,17 +194,16 @@ impl OpenConsumer {
         if shutdown.is_cancelled() {
             return Ok(None);
         }
-        // Two consumers do not pass on what they have received in the order of the delivery.
-        let is_in_order = self.consumers.len() == 1;
+        // Otherwise tags do not follow each other: two consumers do not pass on messages in the order of their delivery.
+        let all_before = self.put_off.is_empty() && self.consumers.len() == 1;
         let first = self.first(settler, shutdown).await?;
         if self.put_off.is_empty() && first.is_none() {
             return Ok(None);
         }
-        let mut unit = Unit::default();
+        let mut unit = Unit { all_before, ..Unit::default() };
         for (delivery, message) in self.put_off.drain(..self.put_off.len().min(self.bounds.messages)) {
             unit.add(delivery, message);
         }
-        unit.all_before = is_in_order && self.put_off.is_empty();
         let Some((delivery, message)) = first else { return Ok(Some(unit)) };
         let (mut weight, mut bytes) = (handler.weigh(&message), message.body.len());
         unit.add(delivery, message);

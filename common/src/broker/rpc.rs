@@ -142,6 +142,7 @@ impl Rpc {
         let reply_channel = self.reply_channel.borrow().clone().filter(|reply_channel| reply_channel.is_open());
         let reply_channel = reply_channel.ok_or(CallError::Unavailable)?;
         let mut pending_call = PendingCall::register(&reply_channel, request.id, holds);
+        let confirm_waits = CONFIRM_WAITS.min(request.confirm_within / 2);
         let mut publishing = pin!(reply_channel.publish(&self.queue_name, request));
         // The first poll hands the message over. Its confirm is not waited for yet: usually the reply is next, and proves
         // that the message was published, and each wake-up of this task may be one of its thread.
@@ -154,7 +155,7 @@ impl Rpc {
                     return reply.map_err(|_| CallError::NoReply).inspect(|_| on_confirm());
                 }
                 confirmed = async {
-                    drop(timeout(CONFIRM_WAITS, confirm_wanted).await);
+                    drop(timeout(confirm_waits, confirm_wanted).await);
                     publishing.await
                 } => confirmed,
             },

@@ -25,7 +25,7 @@ pub enum MessageOutcome {
     Done {
         /// Body of the reply.
         reply: Vec<u8>,
-        /// Whether handling it again has the same outcome: its acknowledgement may wait for others.
+        /// Whether handling it again changes nothing: its acknowledgement may wait for others.
         is_repeatable: bool,
         /// The request that log lines name, if the handler has read it; otherwise they name what the message's id and headers say.
         request_context: Option<RequestContext>,
@@ -75,8 +75,8 @@ impl Settler {
         Self { replies: Replies::new(reply_connection.clone(), queue), queue }
     }
 
-    /// Replies, then acknowledges or dead-letters, or leaves it to the next unit, or to [`Settler::acknowledge`], to acknowledge.
-    /// `guard` counts the unit as unacknowledged.
+    /// Replies, then acknowledges or dead-letters, or leaves that to the next unit or to [`Settler::acknowledge`]. `guard` counts
+    /// the unit as unacknowledged.
     pub(super) async fn settle(
         &mut self, acknowledgements: &mut Acknowledgements, unit: &Unit, outcomes: &[MessageOutcome],
         guard: UnacknowledgedGuard,
@@ -99,18 +99,13 @@ impl Settler {
         acknowledgements.send()
     }
 
-    /// Sends the replies of messages that ask for one.
+    /// Sends the replies of messages that ask for one. After one that cannot be sent none is tried, because each would wait.
     async fn reply_all(&mut self, messages: &[Message], outcomes: &[MessageOutcome]) {
-        let (mut replies, mut replied) = (Vec::new(), Vec::new());
+        let mut can_send = true;
         for (message, outcome) in messages.iter().zip(outcomes) {
-            if let Some(reply) = reply(message, outcome) {
-                replies.push(reply);
-                replied.push((message, outcome));
-            }
-        }
-        let were_sent = self.replies.send_all(replies).await;
-        for ((message, outcome), was_sent) in replied.into_iter().zip(were_sent) {
-            if !was_sent {
+            let Some(reply) = reply(message, outcome) else { continue };
+            can_send = can_send && self.replies.send(reply).await;
+            if !can_send {
                 span(message, outcome)
                     .in_scope(|| tracing::debug!("a reply could not be sent; its caller will time out"));
             }
@@ -182,14 +177,14 @@ impl StoredMessages {
 }
 
 /// The reply to a message, if it asks for one.
-fn reply(message: &Message, outcome: &MessageOutcome) -> Option<Reply> {
+fn reply<'v>(message: &Message, outcome: &'v MessageOutcome) -> Option<Reply<'v>> {
     let body = match outcome {
         MessageOutcome::Done { reply, .. } => reply,
         MessageOutcome::DeadLetter { reply, .. } => reply.as_ref()?,
         MessageOutcome::Stored | MessageOutcome::PutOff => return None,
     };
     let to = message.properties.reply_to().clone()?;
-    Some(Reply { to, id: message.properties.correlation_id().clone(), body: body.clone() })
+    Some(Reply { to, id: message.properties.correlation_id().clone(), body })
 }
 
 /// The span of log lines about settling a message.
