@@ -175,24 +175,11 @@ impl Search<'_> {
         }
     }
 
-    /// The outbound events that an event caused, found by its lead and its request; for a bundled request, whose ledger entry has
-    /// the bundle's id, those of its lead whose request has no ledger entry of its own. Events of one request about one lead cannot
-    /// be told apart.
+    /// The outbound events that an event caused, found by its lead and its request. Events of one request about one lead cannot be
+    /// told apart.
     async fn caused_by(&self, event: &AppliedEvent) -> Result<Vec<OutboundEvent>> {
         let ids = first_id(event.applied_at - CAUSED_WITHIN)..first_id(event.applied_at + CAUSED_WITHIN);
-        let mut caused = store::found::caused(self.client, event, &ids).await?;
-        if caused.iter().any(|outbound| outbound.request == Some(event.request)) {
-            caused.retain(|outbound| outbound.request == Some(event.request));
-            return Ok(caused);
-        }
-        let mut unclaimed = Vec::new();
-        for outbound in caused {
-            let request = outbound.request.unwrap_or(event.request);
-            if self.applied_of_request(request).await?.iter().all(|one| one.request == event.request) {
-                unclaimed.push(outbound);
-            }
-        }
-        Ok(unclaimed)
+        store::found::caused(self.client, event, &ids).await
     }
 
     fn step(&self, tenant: TenantId, at: DateTime<Utc>, stage: &'static str, detail: String) -> FoundStep {

@@ -1,5 +1,5 @@
-//! Metadata of the messages on the queues. Bodies are the bytes of the request, unchanged; only a bundle's body is
-//! composed (see [`crate::bundle`]).
+//! Metadata of the messages on the queues. Bodies are the bytes of the request, unchanged. Several small requests may be
+//! parts of one message, each with its metadata (see [`crate::bundle`]).
 
 use crate::caller::Caller;
 use crate::model::TenantId;
@@ -12,7 +12,7 @@ use uuid::{Builder, Uuid};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BatchMeta {
-    /// The id of the request, or of the bundle if there are `parts`; also the message's correlation id.
+    /// The id of the request; also the message's correlation id, unless the message is a bundle.
     pub request_id: Uuid,
     /// The caller of the request.
     pub caller: Caller,
@@ -24,35 +24,9 @@ pub struct BatchMeta {
     pub dry_run: bool,
     /// The request's trace context, as a W3C `traceparent`.
     pub traceparent: Option<String>,
-    /// The requests of a bundle, in the order of their events; empty for the batch of a single request.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub parts: Vec<BatchPart>,
-}
-
-/// One request of a bundle.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct BatchPart {
-    /// The id of the part's own request.
-    pub request_id: Uuid,
-    /// Its trace context, as a W3C `traceparent`.
-    pub traceparent: Option<String>,
-    /// The number of its events.
-    pub events: u16,
-    /// Length of the events' text in the body, in bytes.
-    pub bytes: usize,
 }
 
 impl BatchMeta {
-    /// The ids of its requests, separated by spaces, for log lines.
-    pub fn request_ids(&self) -> String {
-        if self.parts.is_empty() {
-            return self.request_id.to_string();
-        }
-        let ids: Vec<String> = self.parts.iter().map(|part| part.request_id.to_string()).collect();
-        ids.join(" ")
-    }
-
     /// The JSON of the message's header.
     pub fn to_header(&self) -> String {
         serde_json::to_string(self).expect("it has string keys")

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-/// Metadata of a records write; the message's body is the request's, byte for byte.
+/// Metadata of a records write. Its body is the request's, byte for byte.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WriteMeta {
-    /// The request; also the message's correlation id. The write is in the ledger as `connect-api:<request id>` (D17).
+    /// The request. The write is in the ledger as `connect-api:<request id>` (D17).
     pub request_id: Uuid,
     /// The key and tenant that signed the request.
     pub caller: Caller,

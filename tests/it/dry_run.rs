@@ -196,7 +196,7 @@ async fn dry_runs_beside_real_requests_take_nothing_away_from_them_and_write_not
     let seen = &world;
     let sent = join_all(requests.iter().map(|request| seen.http().send(request)));
     let working = async {
-        seen.ingests[0].until_sum("connect_bundle_requests_sum", &[], 20.0).await;
+        seen.ingests[0].until_sum("connect_bundle_requests_sum", &[], 40.0).await;
         Program::worker(&settings).await
     };
     let (responses, worker) = futures_util::join!(sent, working);

@@ -28,7 +28,7 @@ const PREFETCH: u16 = 32;
 /// Maximum number of events of a unit: each takes locks in the database.
 pub(crate) const UNIT_EVENTS: usize = 256;
 /// Maximum number of records writes of a unit.
-const UNIT_WRITES: u16 = 16;
+pub(crate) const UNIT_WRITES: u16 = 16;
 /// Actions that are stored at once. The only consumer of their queue gets them again in the same order if it does not acknowledge
 /// them.
 const STORED_ACTIONS: u16 = 256;

@@ -1,6 +1,7 @@
 //! A dead letter as it is shown: reason, time, type and ids, without personal data.
 
 use common::broker::{DeadLetter, MacError, Queue};
+use common::bundle::BundleMeta;
 use common::clock;
 use common::message::{BatchMeta, DeliveryMeta};
 use common::model::TenantId;
@@ -59,13 +60,16 @@ impl From<Result<(), MacError>> for MacStatus {
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LetterMetadata {
-    /// Such as `batch of 3`, `POST /clients` or `lead.assigned`.
+    /// Such as `batch of 3`, `POST /clients`, `4 requests` or `lead.assigned`.
     #[serde(rename = "type")]
     pub kind: Option<String>,
     /// The tenant that it is for.
     pub tenant_id: Option<TenantId>,
     /// The request that caused it.
     pub request_id: Option<Uuid>,
+    /// The requests that travel in it, if there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub request_ids: Vec<Uuid>,
     /// The delivery of a webhook.
     pub delivery_id: Option<Uuid>,
     /// The subscription of a webhook.
@@ -137,10 +141,23 @@ fn why(queue: Queue, reason: Option<&str>, mac: Option<MacStatus>, metadata: Met
 impl LetterMetadata {
     fn parse(meta: &str, queue: Queue) -> Option<Self> {
         match queue {
+            Queue::Events | Queue::Records if let Ok(bundle) = serde_json::from_str(meta) => {
+                Some(Self::of_bundle(&bundle))
+            }
             Queue::Events => serde_json::from_str(meta).ok().as_ref().map(Self::of_batch),
             Queue::Records => serde_json::from_str(meta).ok().as_ref().map(Self::of_write),
             Queue::Webhooks => serde_json::from_str(meta).ok().map(Self::of_delivery),
             Queue::Crm => None,
+        }
+    }
+
+    fn of_bundle(meta: &BundleMeta) -> Self {
+        Self {
+            kind: Some(format!("{} requests", meta.parts.len())),
+            tenant_id: Some(meta.caller.tenant_id),
+            request_ids: meta.parts.iter().map(|part| part.request_id).collect(),
+            published_at: Some(clock::to_text(meta.published_at)),
+            ..Self::default()
         }
     }
 
@@ -176,6 +193,7 @@ impl LetterMetadata {
             kind: Some(meta.event_type),
             tenant_id: Some(meta.tenant_id),
             request_id: meta.request_id,
+            request_ids: Vec::new(),
             delivery_id: Some(meta.delivery_id),
             subscription_id: Some(meta.subscription_id),
             event_id: Some(meta.event_id),

@@ -74,13 +74,13 @@ common::statements! {
         SELECT * FROM outbox o WHERE o.tenant_id = t.tenant_id AND o.event_id = $2 LIMIT 1
     ) o";
 
-    /// Outbound events that were created at about the time at which an event was applied, and are about its lead, as each one is
-    /// that an event causes. The other events of its request may be about other leads.
+    /// Outbound events of a request that were created at about the time at which an event of it was applied, and are about its lead,
+    /// as each one is that an event causes. The other events of the request may be about other leads.
     const CAUSED = "-- found.caused
     SELECT tenant_id, event_id, event_type, created_at, request_id
     FROM outbox
     WHERE tenant_id = $1 AND event_id >= $2 AND event_id < $3
-        AND envelope #>> '{payload,leadId}' = $4
+        AND envelope #>> '{payload,leadId}' = $4 AND request_id = $5
     ORDER BY event_id LIMIT 100";
 
     const LEAD = "-- found.lead
@@ -180,7 +180,7 @@ pub(crate) async fn outbound(client: &Client, tenants: &[Uuid], event: Uuid) -> 
 /// The outbound events of a range of ids that an event may have caused.
 pub(crate) async fn caused(client: &Client, cause: &AppliedEvent, ids: &Range<Uuid>) -> Result<Vec<OutboundEvent>> {
     let lead = cause.lead.map(|lead| lead.to_string());
-    let parameters: super::Parameters<'_> = &[&cause.tenant.0, &ids.start, &ids.end, &lead];
+    let parameters: super::Parameters<'_> = &[&cause.tenant.0, &ids.start, &ids.end, &lead, &cause.request];
     all(client, CAUSED, parameters, outbound_event).await
 }
 

@@ -69,18 +69,17 @@ pub fn count_failure(tenant: TenantId, cause: Cause, sent_by: Option<String>) {
     pending.count_cause((tenant, cause), one, true);
 }
 
-/// Notes that a message of a queue that was published at this time has been handled, and records its lag once for each of its
-/// `requests`.
-pub fn note_handled(queue: Queue, published_at: DateTime<Utc>, requests: usize) {
-    record_lag(queue, published_at, requests);
+/// Notes that a request of a queue that was published at this time has been handled, and records its lag.
+pub fn note_handled(queue: Queue, published_at: DateTime<Utc>) {
+    record_lag(queue, published_at);
     pending().handled(queue, published_at);
 }
 
-/// Records the lag of `requests` of a message that was published at this time. Messages that are not handled in the order of
-/// their queue say nothing about those that wait.
-pub fn record_lag(queue: Queue, published_at: DateTime<Utc>, requests: usize) {
+/// Records the lag of a request that was published at this time. Those that are not handled in the order of their queue say
+/// nothing about those that wait.
+pub fn record_lag(queue: Queue, published_at: DateTime<Utc>) {
     let lag = (clock::database_now() - published_at).to_std().unwrap_or_default();
-    metrics::histogram!(QUEUE_LAG, "queue" => queue.as_str()).record_many(lag, requests);
+    metrics::histogram!(QUEUE_LAG, "queue" => queue.as_str()).record(lag);
 }
 
 /// Notes what the broker said of a queue.

@@ -8,7 +8,7 @@ use super::consumer_log::{log_cannot_consume, log_consumer_lost};
 use super::dead_letter_log::log_forged;
 use super::mac::{FORGED, MessageKeys};
 use super::message::Message;
-use super::settle::{MessageOutcome, Settler, Unit};
+use super::settle::{MessageOutcome, Settler, Unit, outcome_of};
 use super::time_limit::in_time;
 use super::topology::Queue;
 use super::unacknowledged::{self, UnacknowledgedGuard};
@@ -61,12 +61,12 @@ pub trait UnitHandler: Send {
     /// The reasons of its [`MessageOutcome::DeadLetter`].
     const DEAD_LETTER_REASONS: &'static [&'static str];
 
-    /// The weight of a message, counted against [`UnitBounds::weight`].
-    fn weigh(&self, message: &Message) -> usize;
+    /// The weight of a request, counted against [`UnitBounds::weight`].
+    fn weigh(&self, request: &Message) -> usize;
 
-    /// Handles a unit and returns an outcome for each message, in their order. Returns only after everything that must be
+    /// Handles a unit and returns an outcome for each request, in their order. Returns only after everything that must be
     /// durable is, because the messages are acknowledged then. It is never canceled.
-    fn handle(&mut self, unit: &[Message]) -> impl Future<Output = Vec<MessageOutcome>> + Send;
+    fn handle(&mut self, unit: &[&Message]) -> impl Future<Output = Vec<MessageOutcome>> + Send;
 }
 
 /// Consumes `queue` until `shutdown`, and again after each reconnect of `broker`. Replies are sent on
@@ -174,10 +174,12 @@ impl OpenConsumer {
     async fn run<H: UnitHandler>(
         &mut self, handler: &mut H, settler: &mut Settler, shutdown: &CancellationToken,
     ) -> lapin::Result<()> {
-        while let Some(unit) = self.next_unit(handler, settler, shutdown).await? {
+        while let Some(mut unit) = self.next_unit(handler, settler, shutdown).await? {
             health::beat();
             let unacknowledged = UnacknowledgedGuard::new(self.queue);
-            let outcomes = handler.handle(&unit.messages).await;
+            let requests: Vec<&Message> = unit.messages.iter().flat_map(Message::requests).collect();
+            let mut outcomes = handler.handle(&requests).await.into_iter();
+            let outcomes: Vec<_> = unit.messages.iter_mut().map(|message| outcome_of(message, &mut outcomes)).collect();
             settler.settle(&mut self.acknowledgements, &unit, &outcomes, unacknowledged).await?;
             let settled = unit.deliveries.into_iter().zip(unit.messages).zip(outcomes);
             let put_off = settled.filter(|(_, outcome)| *outcome == MessageOutcome::PutOff);
@@ -201,18 +203,20 @@ impl OpenConsumer {
             return Ok(None);
         }
         let mut unit = Unit { all_before, ..Unit::default() };
+        let weigh = |message: &Message| message.requests().map(|request| handler.weigh(request)).sum::<usize>();
+        let size = |message: &Message| message.requests().map(|request| request.body.len()).sum::<usize>();
         for (delivery, message) in self.put_off.drain(..self.put_off.len().min(self.bounds.messages)) {
             unit.add(delivery, message);
         }
         let Some((delivery, message)) = first else { return Ok(Some(unit)) };
-        let (mut weight, mut bytes) = (handler.weigh(&message), message.body.len());
+        let (mut weight, mut bytes) = (weigh(&message), size(&message));
         unit.add(delivery, message);
         for _ in 1..self.bounds.messages {
             let Some(Some(waiting)) = self.consumers.next().now_or_never() else { break };
             // A forged message ends the unit (`None`): a flood of them must not delay the messages that are already in it.
             let Some((delivery, message)) = self.receive(waiting?)? else { break };
-            weight += handler.weigh(&message);
-            bytes += message.body.len();
+            weight += weigh(&message);
+            bytes += size(&message);
             if weight > self.bounds.weight || bytes > self.bounds.bytes {
                 self.carried_over = Some((delivery, message));
                 break;
@@ -287,7 +291,7 @@ fn verified_message(queue: Queue, keys: &MessageKeys, delivery: &mut Delivery) -
         metrics::counter!(REDELIVERED, "queue" => queue.as_str()).increment(1);
     }
     let (body, properties) = (std::mem::take(&mut delivery.data), std::mem::take(&mut delivery.properties));
-    let (message, verified) = Message::from_delivery(queue, keys, properties, body, delivery.redelivered);
+    let (message, verified) = Message::from_delivery(queue, keys, properties, body);
     if let Err(why) = verified {
         message.span().in_scope(|| log_forged(queue, why));
         metrics::counter!(DEAD_LETTERED, "queue" => queue.as_str(), "reason" => FORGED).increment(1);

@@ -2,7 +2,9 @@
 
 use super::mac::{MacError, MessageKeys, Purpose};
 use super::rpc::META_HEADER;
+use super::settle::MessageOutcome;
 use super::topology::Queue;
+use crate::bundle::BundleMeta;
 use crate::trace::{TRACEPARENT, TraceContext};
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, ShortString};
@@ -25,23 +27,54 @@ pub struct Message {
     pub request_id: Option<Uuid>,
     /// Whether the publisher asks for a reply.
     pub wants_reply: bool,
-    /// Whether the broker delivered it before.
-    pub redelivered: bool,
     /// As they were sent.
     pub(super) properties: BasicProperties,
+    /// The requests of a bundle; empty for the message of one request.
+    pub(super) parts: Vec<Part>,
+}
+
+/// A request of a bundle.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub(super) request: Message,
+    /// `None` until it is handled.
+    pub(super) outcome: Option<MessageOutcome>,
 }
 
 impl Message {
     /// Parses an AMQP message of `queue`, and verifies its MAC. A message that does not verify must not be handled; only its
     /// ids may be logged.
     pub fn from_delivery(
-        queue: Queue, keys: &MessageKeys, properties: BasicProperties, body: Vec<u8>, redelivered: bool,
+        queue: Queue, keys: &MessageKeys, properties: BasicProperties, body: Vec<u8>,
     ) -> (Self, Result<(), MacError>) {
         let verified = keys.verify(Purpose::Message(queue), &properties, &body);
-        (Self::read(properties, body, redelivered), verified)
+        let mut message = Self::read(properties, body);
+        if verified.is_ok() && matches!(queue, Queue::Events | Queue::Records) {
+            message.split();
+        }
+        (message, verified)
     }
 
-    fn read(properties: BasicProperties, body: Vec<u8>, redelivered: bool) -> Self {
+    /// The requests in it that are not handled: itself, or those of a bundle.
+    pub(super) fn requests(&self) -> impl Iterator<Item = &Self> {
+        let alone = self.parts.is_empty().then_some(self);
+        alone.into_iter().chain(self.parts.iter().filter(|part| part.outcome.is_none()).map(|part| &part.request))
+    }
+
+    /// Moves the body of a bundle into its parts. One whose metadata does not match its body stays a message whose metadata no
+    /// handler can parse.
+    fn split(&mut self) {
+        let meta = self.meta.as_deref().and_then(|meta| serde_json::from_str::<BundleMeta>(meta).ok());
+        let Some(parts) = meta.and_then(|meta| meta.split(&self.body)) else { return };
+        let request = |(meta, body): (&str, &[u8])| Self {
+            meta: Some(meta.to_owned()),
+            ..Self::read(BasicProperties::default(), body.to_owned())
+        };
+        self.parts = parts.into_iter().map(|part| Part { request: request(part), outcome: None }).collect();
+        self.body = Vec::new();
+    }
+
+    fn read(properties: BasicProperties, body: Vec<u8>) -> Self {
         Self {
             body,
             meta: header(&properties, META_HEADER),
@@ -49,8 +82,8 @@ impl Message {
             message_id: message_id(&properties),
             request_id: request_id(&properties),
             wants_reply: properties.reply_to().is_some(),
-            redelivered,
             properties,
+            parts: Vec::new(),
         }
     }
 
@@ -61,7 +94,7 @@ impl Message {
 
     /// A message that was stored. Properties that cannot be read were written by another release, and count as not sent.
     pub fn from_stored(properties: &str, body: Vec<u8>) -> Self {
-        Self::read(serde_json::from_str(properties).unwrap_or_default(), body, false)
+        Self::read(serde_json::from_str(properties).unwrap_or_default(), body)
     }
 
     /// The span of log lines about the message, with the request and trace that its ids and headers name.

@@ -9,6 +9,7 @@ use super::publisher::Publisher;
 use super::reply::{Replies, Reply};
 use super::topology::{Queue, dead_queue_name};
 use super::unacknowledged::UnacknowledgedGuard;
+use crate::bundle::join_replies;
 use crate::metrics::DEAD_LETTERED;
 use crate::trace::{RequestContext, TraceContext};
 use lapin::message::Delivery;
@@ -176,13 +177,45 @@ impl StoredMessages {
     }
 }
 
+impl MessageOutcome {
+    /// The body of the reply, if there is one.
+    fn reply(&self) -> Option<&[u8]> {
+        match self {
+            Self::Done { reply, .. } => Some(reply),
+            Self::DeadLetter { reply, .. } => reply.as_deref(),
+            Self::Stored | Self::PutOff => None,
+        }
+    }
+}
+
+/// The outcome of a message, from the next of `outcomes`, one for each of its requests. A bundle is settled once all of its requests
+/// are handled, and those that are not put off are not handled again; it is dead-lettered if one of them is.
+pub(super) fn outcome_of(message: &mut Message, outcomes: &mut impl Iterator<Item = MessageOutcome>) -> MessageOutcome {
+    let mut next = || outcomes.next().unwrap_or(MessageOutcome::PutOff);
+    if message.parts.is_empty() {
+        return next();
+    }
+    for part in message.parts.iter_mut().filter(|part| part.outcome.is_none()) {
+        part.outcome = Some(next()).filter(|outcome| *outcome != MessageOutcome::PutOff);
+    }
+    let Some(own) = message.parts.iter().map(|part| part.outcome.as_ref()).collect::<Option<Vec<_>>>() else {
+        return MessageOutcome::PutOff;
+    };
+    let reply = join_replies(&own.iter().map(|outcome| outcome.reply()).collect::<Vec<_>>());
+    let is_repeatable = own.iter().all(|one| matches!(one, MessageOutcome::Done { is_repeatable: true, .. }));
+    let dead = own.into_iter().find_map(|one| match one {
+        MessageOutcome::DeadLetter { reason, request_context, .. } => Some((*reason, *request_context)),
+        MessageOutcome::Done { .. } | MessageOutcome::Stored | MessageOutcome::PutOff => None,
+    });
+    match dead {
+        Some((reason, request_context)) => MessageOutcome::DeadLetter { reason, reply: Some(reply), request_context },
+        None => MessageOutcome::Done { reply, is_repeatable, request_context: None },
+    }
+}
+
 /// The reply to a message, if it asks for one.
 fn reply<'v>(message: &Message, outcome: &'v MessageOutcome) -> Option<Reply<'v>> {
-    let body = match outcome {
-        MessageOutcome::Done { reply, .. } => reply,
-        MessageOutcome::DeadLetter { reply, .. } => reply.as_ref()?,
-        MessageOutcome::Stored | MessageOutcome::PutOff => return None,
-    };
+    let body = outcome.reply()?;
     let to = message.properties.reply_to().clone()?;
     Some(Reply { to, id: message.properties.correlation_id().clone(), body })
 }
@@ -199,4 +232,41 @@ fn span(message: &Message, outcome: &MessageOutcome) -> Span {
         return message.span();
     };
     tracing::error_span!("message", %request_id, %trace_id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::message::Part;
+    use super::*;
+
+    fn done(reply: &str, is_repeatable: bool) -> MessageOutcome {
+        MessageOutcome::Done { reply: reply.as_bytes().to_vec(), is_repeatable, request_context: None }
+    }
+
+    fn bundle(requests: usize) -> Message {
+        let part = |_| Part { request: Message::from_stored("", Vec::new()), outcome: None };
+        Message { parts: (0..requests).map(part).collect(), ..Message::from_stored("", Vec::new()) }
+    }
+
+    #[test]
+    fn a_bundle_is_settled_once_all_of_its_requests_are_handled_each_of_them_once() {
+        let mut message = bundle(3);
+        let mut first = vec![done("1", true), MessageOutcome::PutOff, done("3", true)].into_iter();
+        assert_eq!(outcome_of(&mut message, &mut first), MessageOutcome::PutOff);
+        assert_eq!(message.requests().count(), 1, "those that are done are not handled again");
+        let mut rest = vec![done("2", false), done("next", true)].into_iter();
+        assert_eq!(outcome_of(&mut message, &mut rest), done("[1,2,3]", false));
+        assert_eq!(rest.next(), Some(done("next", true)), "that of the next message");
+        assert_eq!(outcome_of(&mut bundle(1), &mut std::iter::empty()), MessageOutcome::PutOff);
+    }
+
+    #[test]
+    fn a_bundle_with_a_dead_letter_is_dead_lettered_with_the_replies_to_the_others() {
+        let reason = "body";
+        let dead = MessageOutcome::DeadLetter { reason, reply: None, request_context: None };
+        let mut outcomes = vec![done("1", true), dead].into_iter();
+        let reply = Some(b"[1,null]".to_vec());
+        let expected = MessageOutcome::DeadLetter { reason, reply, request_context: None };
+        assert_eq!(outcome_of(&mut bundle(2), &mut outcomes), expected);
+    }
 }

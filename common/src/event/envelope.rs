@@ -47,27 +47,18 @@ pub struct Actor {
     pub name: Option<String>,
 }
 
-/// A batch whose envelopes and payloads are valid.
-#[derive(Clone, Debug)]
-pub struct Batch<'a> {
-    /// The events in the order of the batch.
-    pub envelopes: Vec<Envelope<'a>>,
-    /// The text of the events as sent, from the first to the last.
-    pub text: &'a str,
-}
-
 /// Parses and checks a batch, `{"events": [..]}`, of `tenant`. Any fault refuses the whole batch.
-pub fn read_batch<'a>(body: &'a [u8], tenant: &str) -> Result<Batch<'a>, Faults> {
+pub fn read_batch<'a>(body: &'a [u8], tenant: &str) -> Result<Vec<Envelope<'a>>, Faults> {
     check_json(body).and_then(|text| parse(text, tenant))
 }
 
 /// Parses a batch that [`read_batch`] has accepted: what the JSON in it may be is not checked again.
 pub fn parse_batch<'a>(body: &'a [u8], tenant: &str) -> Result<Vec<Envelope<'a>>, Faults> {
     let text = std::str::from_utf8(body).map_err(|_| Faults::one("", "is not valid UTF-8"))?;
-    parse(text, tenant).map(|batch| batch.envelopes)
+    parse(text, tenant)
 }
 
-fn parse<'a>(body: &'a str, tenant: &str) -> Result<Batch<'a>, Faults> {
+fn parse<'a>(body: &'a str, tenant: &str) -> Result<Vec<Envelope<'a>>, Faults> {
     let events = match serde_json::from_str(body) {
         Ok(EventTexts(events)) => events,
         // Looks again for what is wrong.
@@ -77,38 +68,7 @@ fn parse<'a>(body: &'a str, tenant: &str) -> Result<Batch<'a>, Faults> {
             events.transpose().map_err(|_| Faults::one("events", "must be an array"))?
         }
     };
-    let events = events.ok_or_else(|| Faults::one("events", "is required"))?;
-    let envelopes = read_envelopes(&events, tenant)?;
-    let place = |text: &str| text.as_ptr().addr() - body.as_ptr().addr();
-    let from_to = events.first().zip(events.last()).map(|(first, last)| {
-        let (first, last) = (first.get(), last.get());
-        place(first)..place(last) + last.len()
-    });
-    Ok(Batch { envelopes, text: from_to.and_then(|from_to| body.get(from_to)).unwrap_or_default() })
-}
-
-/// Parses the text between the brackets of the `events` of a batch that [`read_batch`] has accepted.
-pub fn parse_events<'a>(text: &'a [u8], tenant: &str) -> Result<Vec<Envelope<'a>>, Faults> {
-    let events = elements(text).ok_or_else(|| Faults::one("events", "is not valid JSON"))?;
-    read_envelopes(&events, tenant)
-}
-
-/// The values of an array whose brackets are missing.
-fn elements(text: &[u8]) -> Option<Vec<&RawValue>> {
-    let mut rest = std::str::from_utf8(text).ok()?;
-    let mut values = Vec::new();
-    loop {
-        let mut stream = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
-        values.push(stream.next()?.ok()?);
-        rest = rest.get(stream.byte_offset()..)?.trim_ascii_start();
-        if rest.is_empty() {
-            return Some(values);
-        }
-        rest = rest.strip_prefix(',')?;
-    }
-}
-
-fn read_envelopes<'a>(events: &[&'a RawValue], tenant: &str) -> Result<Vec<Envelope<'a>>, Faults> {
+    let events: Vec<&RawValue> = events.ok_or_else(|| Faults::one("events", "is required"))?;
     if events.is_empty() || events.len() > BATCH_MAX {
         return Err(Faults::one("events", "must have 1 to 100 events"));
     }

@@ -7,7 +7,7 @@ mod json;
 mod kind;
 mod result;
 
-pub use envelope::{Actor, BATCH_MAX, Batch, Envelope, RESERVED_PREFIX, parse_batch, parse_events, read_batch};
+pub use envelope::{Actor, BATCH_MAX, Envelope, RESERVED_PREFIX, parse_batch, read_batch};
 pub use fault::{Fault, Faults};
 pub use fields::Fields;
 pub use json::MAX_DEPTH;

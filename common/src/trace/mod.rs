@@ -27,9 +27,8 @@ pub struct RequestContext {
 }
 
 impl RequestContext {
-    /// The id of the trace if it is another one than `stored`, the id of a request or bundle beside which the ledger keeps it. So a
-    /// trace can be searched; one that ingest has begun is found by its request, unless that was bundled with others.
-    pub fn trace_id_unless(self, stored: Uuid) -> Option<Uuid> {
-        Some(self.context.trace_id.as_uuid()).filter(|trace| *trace != stored)
+    /// The id of the trace if it is not that of the request, as in a trace that ingest has begun. So that a trace can be searched.
+    pub fn foreign_trace_id(self) -> Option<Uuid> {
+        Some(self.context.trace_id.as_uuid()).filter(|trace| *trace != self.request_id)
     }
 }

@@ -58,7 +58,7 @@ mod tests {
             )
         };
         let body = format!(r#"{{"events":[{},{}]}}"#, event("contact.identified"), event("enquiry.submitted"));
-        let events = read_batch(body.as_bytes(), "acme").unwrap().envelopes;
+        let events = read_batch(body.as_bytes(), "acme").unwrap();
         assert_eq!(batch_units(&events, body.len(), false), 4);
         assert_eq!(batch_units(&events, 5 * UNIT_BYTES + 1, false), 6);
         assert_eq!((write_units(0, false), write_units(3 * UNIT_BYTES, false)), (1, 3));

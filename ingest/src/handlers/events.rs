@@ -3,7 +3,7 @@
 use super::{Services, VerifiedRequest};
 use crate::admission::batch_units;
 use crate::http::RequestHead;
-use crate::publish::batch::ValidBatch;
+use crate::publish::events::ValidBatch;
 use crate::refusal::{Refusal, json_response};
 use bytes::Bytes;
 use common::cpu_bound::run_cpu_bound;
@@ -27,15 +27,14 @@ pub(super) async fn handle(
 fn parse_valid_batch(head: &RequestHead, body: &Bytes, tenant: &str) -> Result<(u64, ValidBatch), Refusal> {
     let dry_run = head.dry_run.clone()?;
     run_cpu_bound(body.len(), || match read_batch(body, tenant) {
-        Ok(batch) => {
+        Ok(envelopes) => {
             let valid = ValidBatch {
                 // At most 100, see `BATCH_MAX`.
-                events: u16::try_from(batch.envelopes.len()).unwrap_or(u16::MAX),
-                text: body.slice_ref(batch.text.as_bytes()),
+                events: u16::try_from(envelopes.len()).unwrap_or(u16::MAX),
                 body: body.clone(),
                 dry_run,
             };
-            Ok((batch_units(&batch.envelopes, body.len(), dry_run), valid))
+            Ok((batch_units(&envelopes, body.len(), dry_run), valid))
         }
         Err(faults) => Err(Refusal::InvalidRequest(faults.to_string())),
     })

@@ -1,19 +1,33 @@
 //! Publishes a batch and returns the worker's result. A batch whose caller has hung up is applied exactly once, and a retry
 //! reports `duplicate`.
-//!
-//! A small batch may share its message with others of the same caller (see [`crate::publish::bundles`]). A large one is published
-//! by itself, at once, from its unchanged bytes.
 
-use super::batch::{ValidBatch, batch_message, count_accepted, single_meta};
-use super::bundles::{Bundles, SmallRequest};
-use super::{QueuePublisher, refuse};
+use super::bundles::Bundles;
+use super::{QueuePublisher, RequestMessage, refuse};
 use crate::admission::Share;
 use crate::refusal::Refusal;
+use bytes::Bytes;
 use common::caller::Caller;
-use common::metrics::{BATCH_EVENTS, BUNDLE_REQUESTS, EVENTS_ACCEPTED, register_counter};
+use common::clock;
+use common::event::BATCH_MAX;
+use common::message::BatchMeta;
+use common::metrics::{BATCH_EVENTS, EVENTS_ACCEPTED, register_counter};
 use common::trace::RequestContext;
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// Maximum number of events of a batch that may share its message.
+const SMALL_EVENTS: u16 = 10;
+
+/// The body of a valid batch.
+#[derive(Clone, Debug)]
+pub(crate) struct ValidBatch {
+    /// As it was sent.
+    pub(crate) body: Bytes,
+    /// The number of events.
+    pub(crate) events: u16,
+    /// Whether nothing is to be written.
+    pub(crate) dry_run: bool,
+}
 
 /// Publishes batches to the queue of events; cheap to clone.
 #[derive(Clone, Debug)]
@@ -28,7 +42,7 @@ impl EventPublisher {
     /// `publish_within` limits the wait for the broker's confirm, `reply_within` the whole.
     pub(crate) fn new(queue: QueuePublisher, publish_within: Duration, reply_within: Duration) -> Self {
         register_counter(EVENTS_ACCEPTED, &[]);
-        let bundles = Bundles::new(queue.clone());
+        let bundles = Bundles::new(queue.clone(), BATCH_MAX, publish_within);
         Self { queue, bundles, publish_within, reply_within }
     }
 
@@ -39,25 +53,29 @@ impl EventPublisher {
     pub(crate) async fn submit(
         &self, request_context: RequestContext, caller: &Caller, batch: ValidBatch, share: Share,
     ) -> Result<Vec<u8>, Refusal> {
-        metrics::histogram!(BATCH_EVENTS).record(batch.events);
-        let now = Instant::now();
-        let (confirm_by, reply_by) = (now + self.publish_within, now + self.reply_within);
-        let result = if batch.is_small() {
-            let share = Some(share);
-            self.bundles.submit(caller, SmallRequest { request_context, batch, confirm_by, reply_by, share }).await
-        } else {
-            metrics::histogram!(BUNDLE_REQUESTS).record(1);
-            let mut meta = single_meta(request_context, caller, batch.events);
-            meta.dry_run = batch.dry_run;
-            let message = batch_message(&meta, batch.body, confirm_by, reply_by);
-            let count = move || {
-                if !batch.dry_run {
-                    count_accepted(batch.events);
-                }
-            };
-            self.queue.call_detached(message, vec![Box::new(share)], count).await
+        let ValidBatch { body, events, dry_run } = batch;
+        metrics::histogram!(BATCH_EVENTS).record(events);
+        let RequestContext { request_id, context } = request_context;
+        let meta = BatchMeta {
+            request_id,
+            caller: caller.clone(),
+            published_at: clock::database_now(),
+            events,
+            dry_run,
+            traceparent: Some(context.to_header()),
         };
-        result.map_err(|error| {
+        let now = Instant::now();
+        let message = RequestMessage {
+            id: request_id,
+            meta: meta.to_header(),
+            traceparent: meta.traceparent,
+            body,
+            accepted: if dry_run { 0 } else { events },
+            confirm_by: now + self.publish_within,
+            reply_by: now + self.reply_within,
+        };
+        let may_wait = !dry_run && events <= SMALL_EVENTS;
+        self.bundles.submit(caller, message, share, may_wait).await.map_err(|error| {
             tracing::debug!(%error, "publishing a batch or waiting for its result failed");
             refuse(error, Refusal::ProcessingTimeout)
         })

@@ -9,8 +9,7 @@
 //! The publish and the wait for its reply continue without the caller, and so does the message's share of the backlog:
 //! hanging up frees nothing.
 
-pub(crate) mod batch;
-pub(crate) mod bundles;
+mod bundles;
 pub(crate) mod events;
 pub(crate) mod writes;
 
@@ -18,6 +17,7 @@ use crate::admission::{Backlog, Share};
 use crate::refusal::{OverloadReason, Refusal};
 use bytes::Bytes;
 use common::broker::{CallError, Holds, Rpc, RpcRequest};
+use common::metrics::EVENTS_ACCEPTED;
 use common::model::TenantId;
 use std::future::pending;
 use tokio::time::Instant;
@@ -33,17 +33,26 @@ pub(crate) struct QueuePublisher {
 
 /// A message of one or more requests. It borrows nothing, so that it can outlive its callers.
 #[derive(Debug)]
-pub(crate) struct RequestMessage {
-    pub(crate) id: Uuid,
+struct RequestMessage {
+    id: Uuid,
     /// JSON for the worker.
-    pub(crate) meta: String,
+    meta: String,
     /// W3C trace context.
-    pub(crate) traceparent: Option<String>,
-    pub(crate) body: Bytes,
+    traceparent: Option<String>,
+    body: Bytes,
+    /// The number of events that count as accepted once it is known to be in the queue.
+    accepted: u16,
     /// Until when the broker must have confirmed it.
-    pub(crate) confirm_by: Instant,
+    confirm_by: Instant,
     /// Until when there must be a reply.
-    pub(crate) reply_by: Instant,
+    reply_by: Instant,
+}
+
+impl RequestMessage {
+    /// Bytes of its metadata and body.
+    const fn size(&self) -> usize {
+        self.meta.len() + self.body.len()
+    }
 }
 
 impl QueuePublisher {
@@ -69,10 +78,14 @@ impl QueuePublisher {
 
     /// Publishes a message and waits for the reply. `holds` are kept until it arrives, even after `reply_by`. Calls
     /// `on_confirm` once the message is known to be in the queue, at once after `confirm_wanted`.
-    pub(crate) async fn call(
+    async fn call(
         &self, message: &RequestMessage, holds: Holds, on_confirm: impl FnOnce() + Send,
         confirm_wanted: impl Future<Output = ()> + Send,
     ) -> Result<Vec<u8>, CallError> {
+        let on_confirm = || {
+            metrics::counter!(EVENTS_ACCEPTED).increment(message.accepted.into());
+            on_confirm();
+        };
         let request = RpcRequest {
             id: message.id,
             meta: &message.meta,
@@ -85,11 +98,9 @@ impl QueuePublisher {
     }
 
     /// The same in a task of its own, which continues when the caller hangs up.
-    pub(crate) async fn call_detached(
-        &self, message: RequestMessage, holds: Holds, on_confirm: impl FnOnce() + Send + 'static,
-    ) -> Result<Vec<u8>, CallError> {
+    async fn call_detached(&self, message: RequestMessage, holds: Holds) -> Result<Vec<u8>, CallError> {
         let publisher = self.clone();
-        let call = async move { publisher.call(&message, holds, on_confirm, pending()).await };
+        let call = async move { publisher.call(&message, holds, || (), pending()).await };
         // Without a result the task has panicked; the message may have been published.
         tokio::spawn(call.in_current_span()).await.unwrap_or(Err(CallError::NoReply))
     }

@@ -4,14 +4,16 @@
 //! respond with `processing_timeout` before that deadline, even if the broker hangs or its connection breaks. A write that
 //! began in time may still commit; a retry of a POST with the same `Idempotency-Key` then gets the created record.
 //!
-//! When a caller hangs up, the write continues, and holds its share of the backlog until the worker has replied or the broker has
-//! refused it.
+//! When the caller of a published write hangs up, it continues, and holds its share of the backlog until the worker has replied or
+//! the broker has refused it.
 
+use super::bundles::Bundles;
 use super::{QueuePublisher, RequestMessage, refuse};
 use crate::admission::Share;
 use crate::refusal::Refusal;
 use bytes::Bytes;
 use common::broker::CallError;
+use common::bundle::BUNDLE_WRITES_MAX;
 use common::caller::Caller;
 use common::log_limit::LogLimit;
 use common::trace::RequestContext;
@@ -27,6 +29,7 @@ static FAULTS: LogLimit<2> = LogLimit::new();
 #[derive(Clone, Debug)]
 pub(crate) struct WritePublisher {
     pub(crate) queue: QueuePublisher,
+    bundles: Bundles,
     reply_within: Duration,
 }
 
@@ -45,9 +48,11 @@ pub(crate) struct ValidWrite {
 }
 
 impl WritePublisher {
-    /// `reply_within` limits the wait for the broker's confirm and the worker's reply together.
-    pub(crate) const fn new(queue: QueuePublisher, reply_within: Duration) -> Self {
-        Self { queue, reply_within }
+    /// `publish_within` limits the wait for the confirm of an earlier write, `reply_within` that for the broker's confirm and the
+    /// worker's reply together.
+    pub(crate) fn new(queue: QueuePublisher, publish_within: Duration, reply_within: Duration) -> Self {
+        let bundles = Bundles::new(queue.clone(), BUNDLE_WRITES_MAX, publish_within);
+        Self { queue, bundles, reply_within }
     }
 
     /// Publishes a write with its `body` as sent, and returns the worker's reply.
@@ -81,10 +86,11 @@ impl WritePublisher {
             meta,
             traceparent: Some(traceparent),
             body: body.clone(),
+            accepted: 0,
             confirm_by: deadline,
             reply_by: deadline,
         };
-        let reply = match self.queue.call_detached(message, vec![Box::new(share)], || ()).await {
+        let reply = match self.bundles.submit(caller, message, share, !write.dry_run).await {
             Ok(reply) => reply,
             Err(error) => {
                 tracing::debug!(%error, "a records write got no reply from the worker");

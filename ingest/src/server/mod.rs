@@ -170,7 +170,7 @@ fn start_services(
         refused: refused.clone(),
         replays,
         events,
-        writes: WritePublisher::new(write_queue, ingest.reply_timeout),
+        writes: WritePublisher::new(write_queue, ingest.publish_timeout, ingest.reply_timeout),
         reads,
         read_limit: ReadLimit::default(),
         feed_waits: FeedWaits::new(service.shutdown.clone()),

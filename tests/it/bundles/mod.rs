@@ -5,6 +5,7 @@ mod disconnects;
 mod grouping;
 mod redelivery;
 mod traces;
+mod writes;
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};

@@ -141,11 +141,12 @@ async fn send_changed(
     .await
 }
 
-/// Replaces a text of the same length in the events of the bundle's second part.
+/// Replaces a text of the same length in the second body of the bundle.
 fn corrupt_second(bundle: &QueuedMessage, from: &[u8], to: &[u8]) -> QueuedMessage {
     assert_eq!(from.len(), to.len());
-    let first = bundle.meta_field("parts")[0]["bytes"].as_u64().expect("a length");
-    let second = br#"{"events":["#.len() + usize::try_from(first).expect("a length") + 1;
+    let parts = bundle.meta_field("parts");
+    let bytes = |part: usize, of: &str| usize::try_from(parts[part][of].as_u64().expect("a length")).expect("a length");
+    let second = bytes(0, "metaBytes") + bytes(0, "bytes") + bytes(1, "metaBytes");
     let mut body = bundle.body.clone();
     let found = body[second..].windows(from.len()).position(|window| window == from).expect("the text");
     body[second + found..second + found + to.len()].copy_from_slice(to);
@@ -193,12 +194,12 @@ async fn a_bundle_with_an_unreadable_part_is_dead_lettered_after_the_others_were
 
 #[tokio::test]
 async fn dead_letters_a_whole_bundle_whose_metadata_does_not_match_its_body() {
-    let wrong_counts = |meta: &mut Value| (meta["parts"][0]["events"], meta["events"]) = (json!(2), json!(4));
-    let wrong_length = |meta: &mut Value| meta["parts"][1]["bytes"] = json!(1);
-    let changes: [fn(&mut Value); 2] = [wrong_counts, wrong_length];
+    let too_short = |meta: &mut Value| meta["parts"][2]["bytes"] = json!(1);
+    let too_long = |meta: &mut Value| meta["parts"][1]["metaBytes"] = json!(u64::MAX);
+    let changes: [fn(&mut Value); 2] = [too_short, too_long];
     let mut world = world("12s").await;
     let responses = send_changed(&mut world, 2, |number, bundle| {
-        let names = ["requestId", "caller", "publishedAt", "events", "dryRun", "traceparent", "parts"];
+        let names = ["caller", "publishedAt", "parts"];
         let mut meta = Value::from_iter(names.map(|name| (name.to_owned(), bundle.meta_field(name))));
         changes[number](&mut meta);
         bundle.clone().with_meta(&meta.to_string())

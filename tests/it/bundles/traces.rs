@@ -23,7 +23,7 @@ fn traced(world: &World, count: usize) -> Vec<HttpRequest> {
 }
 
 /// The log lines with `message`, once there are `count` of them.
-async fn lines(program: &Program, message: &str, count: usize) -> Vec<Value> {
+pub(super) async fn lines(program: &Program, message: &str, count: usize) -> Vec<Value> {
     eventually(&format!("{count} lines say {message:?}"), MAX_WAIT, async || {
         let lines = program.logs();
         let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));

@@ -179,7 +179,7 @@ impl TenantFixture {
             "actor": {"type": "contact", "email": "ana@example.com"}, "payload": payload,
         }]})
         .to_string();
-        let envelopes = read_batch(batch.as_bytes(), "acme").expect("a valid batch").envelopes;
+        let envelopes = read_batch(batch.as_bytes(), "acme").expect("a valid batch");
         let (caller, envelope) = (self.caller.clone(), &envelopes[0]);
         let event =
             Event { caller: &caller, envelope, request_id: Uuid::nil(), ordinal: self.sent, request_context: None };

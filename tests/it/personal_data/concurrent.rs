@@ -4,7 +4,7 @@ use super::{AFTER, BEFORE, at, erase, identified, outcome, tables_with};
 use crate::advisor::act;
 use crate::faults::shifted;
 use crate::operator::doctor::{until_fixed, until_found};
-use crate::records::post_request;
+use crate::records::{post_request, records_target};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +17,10 @@ const SENDERS: u32 = 4;
 const BATCH: u32 = 5;
 /// Writes of a tenant that is locked: more than all lanes are delivered ahead.
 const WRITES: usize = 40;
+/// Bytes of such a write, with which it is too large to share a message.
+const WRITE_BYTES: usize = 32 * 1024;
+/// Its backlog units.
+const WRITE_UNITS: usize = 8;
 
 fn older(number: u32) -> Event {
     let kinds = ["contact.identified", "enquiry.submitted", "traveller.discovery_upserted", "booking.started"];
@@ -215,14 +219,14 @@ async fn locked_units(world: &World) -> [f64; 3] {
 
 #[tokio::test]
 async fn other_tenants_do_not_wait_for_an_erasure_and_the_tenants_own_events_see_it() {
-    let world = World::start().await;
+    let world = World::with().set("CONNECT_BACKLOG_TARGET", "5s").start().await;
     let other = world.add_tenant("other").await;
     let client = world.accept(identified().email("zq8marker@example.com")).await["clientId"].clone();
     // The erasure holds its lock and waits for the client's row.
     let session = world.database.begin("SELECT FROM clients FOR UPDATE").await;
     let post = |key: &ApiKey, number: usize| {
-        let client = json!({"email": format!("cal.{number}@example.com")});
-        post_request(key, "/clients", &format!("key-{number}"), &client)
+        let body = format!("{:WRITE_BYTES$}", format!(r#"{{"email":"cal.{number}@example.com"}}"#));
+        key.records("POST", &records_target("/clients"), body).with("idempotency-key", format!("key-{number}"))
     };
     let open = |tenant: &str| {
         let fields = json!({"tenant": slug(tenant), "email": "dan@example.com", "name": "Dan"});
@@ -243,7 +247,8 @@ async fn other_tenants_do_not_wait_for_an_erasure_and_the_tenants_own_events_see
             if units.iter().all(|units| *units > 0.0) { Ok(()) } else { Err(format!("{units:?}")) }
         })
         .await;
-        world.ingests[0].until_sum("connect_backlog_units", &[("queue", "records")], WRITES as f64).await;
+        let waiting = (WRITES * WRITE_UNITS) as f64;
+        world.ingests[0].until_sum("connect_backlog_units", &[("queue", "records")], waiting).await;
         // An older event about the same person: the erasure concerns one tenant.
         let event = identified().tenant("other").email("zq8marker@example.com");
         let response = world.http().send(&other.events(batch(&[event]))).await;

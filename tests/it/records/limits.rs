@@ -67,7 +67,7 @@ async fn a_tenant_with_waiting_writes_is_overloaded_on_every_write_and_another_i
         .map(|i| post_request(&world.key, "/clients", &format!("k-{i}"), &json!({"externalId": format!("{i}")})))
         .collect();
     let others = async {
-        until_equal("two writes wait", 2, async || world.queues.depth("records").await).await;
+        until_waiting(&world, 2.0).await;
         for (request, _) in &routes {
             let response = http.send(request).await;
             response.assert_error(503, "overloaded");
@@ -78,7 +78,7 @@ async fn a_tenant_with_waiting_writes_is_overloaded_on_every_write_and_another_i
         }
         let theirs = post_request(&zeta, "/clients", "k-0", &json!({"externalId": "0"}));
         let waited = async {
-            until_equal("another one waits", 3, async || world.queues.depth("records").await).await;
+            until_waiting(&world, 3.0).await;
             world.add_worker().await;
         };
         futures_util::join!(http.send(&theirs), waited).0
@@ -90,6 +90,10 @@ async fn a_tenant_with_waiting_writes_is_overloaded_on_every_write_and_another_i
         let response = http.send(&request).await;
         assert_eq!((response.status, response.header("idempotent-replayed")), (success, ""), "{response:?}");
     }
+}
+
+async fn until_waiting(world: &World, writes: f64) {
+    world.ingests[0].until_sum("connect_backlog_units", &[("queue", "records")], writes).await;
 }
 
 #[tokio::test]

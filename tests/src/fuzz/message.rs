@@ -61,7 +61,7 @@ impl SentMessage {
     }
 
     fn read(&self, keys: &MessageKeys) -> (Message, Result<(), MacError>) {
-        Message::from_delivery(self.queue, keys, self.properties(), self.body.clone(), false)
+        Message::from_delivery(self.queue, keys, self.properties(), self.body.clone())
     }
 
     /// The parts that the MAC covers, in addition to the queue.

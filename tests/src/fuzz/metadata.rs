@@ -1,10 +1,10 @@
-//! The metadata of a batch or bundle, of a records write and of a delivery, which travels beside the body.
+//! The metadata of a bundle, a batch, a records write and a delivery, which travels beside the body.
 
+use super::ensure;
 use super::random::Random;
-use super::{batch, ensure};
-use common::bundle;
+use common::bundle::{self, BundleMeta, BundlePart};
 use common::caller::Caller;
-use common::message::{ActionMeta, BatchMeta, BatchPart, DeliveryMeta};
+use common::message::{ActionMeta, BatchMeta, DeliveryMeta};
 use common::model::{ClientId, KeyPrefix, LeadId, Scopes, TenantId};
 use common::write::{IfMatch, WriteMeta, WriteTarget};
 use serde::Serialize;
@@ -12,59 +12,45 @@ use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use uuid::Uuid;
 
-/// Metadata survives a round trip; a bundle splits into its parts; the parts of a damaged header or body are together
+/// A bundle's metadata survives a round trip, and splits its body into its parts; the parts of a damaged header or body are together
 /// exactly the body.
 pub(super) fn check(random: &mut Random) -> Result<(), String> {
-    let texts: Vec<Vec<u8>> = (0..=random.below(4)).map(|_| random.bytes(60)).collect();
-    let texts: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
-    let meta = meta(random, &texts);
-    let header = meta.to_header();
-    let read: BatchMeta = serde_json::from_str(&header).map_err(|error| error.to_string())?;
-    ensure(read == meta, || format!("{header} is read as {read:?}"))?;
-    let mut body = bundle::join(&texts);
-    let split = bundle::split(&body, &meta);
-    ensure(split.as_ref() == Some(&texts), || format!("{body:?} is split into {split:?}"))?;
+    let texts: Vec<(String, Vec<u8>)> =
+        (0..=random.below(4)).map(|_| (format!("{{\"n\":{}}}", random.next()), random.bytes(60))).collect();
+    let part = |(meta, body): &(String, Vec<u8>), request_id| BundlePart {
+        request_id,
+        meta_bytes: meta.len(),
+        bytes: body.len(),
+    };
+    let meta = BundleMeta {
+        caller: caller(random),
+        published_at: chrono::DateTime::UNIX_EPOCH,
+        parts: texts.iter().map(|text| part(text, id(random))).collect(),
+    };
+    check_survives_round_trip(random, &meta)?;
+    let mut body = texts.iter().flat_map(|(meta, body)| [meta.as_bytes(), body]).collect::<Vec<_>>().concat();
+    let whole: Vec<(&str, &[u8])> = texts.iter().map(|(meta, body)| (meta.as_str(), body.as_slice())).collect();
+    let split = meta.split(&body);
+    ensure(split.as_ref() == Some(&whole), || format!("{body:?} is split into {split:?}"))?;
 
-    let mut damaged = header.into_bytes();
+    let mut damaged = meta.to_header().into_bytes();
     if random.once_in(2) {
         random.damage(&mut damaged);
     } else {
         random.damage(&mut body);
     }
-    let Ok(meta) = serde_json::from_slice::<BatchMeta>(&damaged) else { return Ok(()) };
-    if let Some(parts) = bundle::split(&body, &meta) {
+    let Ok(meta) = serde_json::from_slice::<BundleMeta>(&damaged) else { return Ok(()) };
+    if let Some(parts) = meta.split(&body) {
         ensure(parts.len() == meta.parts.len(), || "another number of parts".to_owned())?;
-        ensure(meta.parts.is_empty() || bundle::join(&parts) == body, || format!("{parts:?} of {body:?}"))?;
-        let events: u64 = meta.parts.iter().map(|part| u64::from(part.events)).sum();
-        ensure(events == u64::from(meta.events), || format!("{events} events of {}", meta.events))?;
+        let joined = parts.iter().flat_map(|(meta, body)| [meta.as_bytes(), body]).collect::<Vec<_>>().concat();
+        ensure(joined == body, || format!("{parts:?} of {body:?}"))?;
     }
-    let mut reply = batch::body(random);
+    let mut reply = bundle::join_replies(&vec![Some(b"{}".as_slice()); meta.parts.len()]);
     random.damage(&mut reply);
-    if let Some(replies) = bundle::split_reply(&reply, &meta.parts) {
+    if let Some(replies) = bundle::split_reply(&reply, meta.parts.len()) {
         ensure(replies.len() == meta.parts.len(), || "another number of replies".to_owned())?;
     }
     Ok(())
-}
-
-fn meta(random: &mut Random, texts: &[&[u8]]) -> BatchMeta {
-    let parts: Vec<BatchPart> = texts
-        .iter()
-        .map(|text| BatchPart {
-            request_id: id(random),
-            traceparent: random.once_in(2).then(|| format!("00-{}", random.next())),
-            events: 1 + u16::try_from(random.below(10)).unwrap_or_default(),
-            bytes: text.len(),
-        })
-        .collect();
-    BatchMeta {
-        request_id: id(random),
-        caller: caller(random),
-        published_at: chrono::DateTime::UNIX_EPOCH,
-        events: parts.iter().map(|part| part.events).sum(),
-        dry_run: random.once_in(2),
-        traceparent: None,
-        parts,
-    }
 }
 
 fn id(random: &mut Random) -> Uuid {
@@ -81,9 +67,18 @@ fn caller(random: &mut Random) -> Caller {
     }
 }
 
-/// Metadata of writes, deliveries and actions survives a round trip. Metadata parsed from a damaged header does as well, so
+/// Metadata of batches, writes, deliveries and actions survives a round trip. Metadata parsed from a damaged header does as well, so
 /// that all programs interpret it in the same way.
 pub(super) fn check_others(random: &mut Random) -> Result<(), String> {
+    let batch = BatchMeta {
+        request_id: id(random),
+        caller: caller(random),
+        published_at: chrono::DateTime::UNIX_EPOCH,
+        events: u16::try_from(random.below(100)).unwrap_or_default(),
+        dry_run: random.once_in(2),
+        traceparent: None,
+    };
+    check_survives_round_trip(random, &batch)?;
     let write = write_meta(random);
     check_survives_round_trip(random, &write)?;
     let delivery = delivery_meta(random);

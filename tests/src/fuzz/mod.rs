@@ -24,9 +24,9 @@ pub enum FuzzTarget {
     Signature,
     /// The parsers of a batch, in ingest and in the worker.
     Batch,
-    /// The parser of a message's metadata, and the split of a bundle by it.
+    /// The parser of a bundle's metadata, and the split of its body and of its reply.
     Metadata,
-    /// The parsers of the metadata of a records write, of a delivery and of an advisor action.
+    /// The parsers of the metadata of a batch, of a records write, of a delivery and of an advisor action.
     OtherMetadata,
     /// The parser of a message's properties and the check of its MAC.
     Message,

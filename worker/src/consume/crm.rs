@@ -93,9 +93,9 @@ impl UnitHandler for ActionIntake {
         1
     }
 
-    async fn handle(&mut self, unit: &[Message]) -> Vec<MessageOutcome> {
+    async fn handle(&mut self, unit: &[&Message]) -> Vec<MessageOutcome> {
         let (mut outcomes, mut actions) = (Vec::with_capacity(unit.len()), Vec::with_capacity(unit.len()));
-        for message in unit {
+        for &message in unit {
             let outcome = match self.tenant_of(message).await {
                 Ok(tenant) => {
                     actions.push((tenant, message));
@@ -278,6 +278,6 @@ fn observe(published_at: Option<DateTime<Utc>>, label: &'static str, outcome: &A
     let queue = Queue::Crm.as_str();
     metrics::histogram!(APPLY_DURATION, "queue" => queue).record(started.elapsed());
     if let Some(published_at) = published_at {
-        activity::record_lag(Queue::Crm, published_at, 1);
+        activity::record_lag(Queue::Crm, published_at);
     }
 }

@@ -2,7 +2,7 @@
 //! fails again in halves, so that one bad event fails alone (D8) and costs the others few transactions. A unit that finds a lock
 //! is applied tenant by tenant, and the messages of a tenant that is locked are put off: no tenant waits for another's lock.
 
-use super::events_message::{EventsMessage, Part, REASON_BODY, UNREADABLE_REASONS, UnreadableMessage, parse_meta};
+use super::events_message::{EventsMessage, UNREADABLE_REASONS, UnreadableMessage, parse_meta};
 use super::unit_span;
 use crate::pipeline::Pipeline;
 use crate::pipeline::events::UnitEvent;
@@ -10,7 +10,7 @@ use crate::service::UNIT_EVENTS;
 use common::activity::{self, Cause};
 use common::broker::{Message, MessageOutcome, Queue, UnitHandler};
 use common::db::TxError;
-use common::event::{Envelope, EventResult, EventStatus, InboundType};
+use common::event::{BatchResult, Envelope, EventResult, EventStatus, InboundType};
 use common::limited;
 use common::log_limit::LogLimit;
 use common::message::BatchMeta;
@@ -163,11 +163,11 @@ impl UnitHandler for EventsHandler {
         parse_meta(message).map_or(ASSUMED_EVENTS, weight)
     }
 
-    async fn handle(&mut self, unit: &[Message]) -> Vec<MessageOutcome> {
+    async fn handle(&mut self, unit: &[&Message]) -> Vec<MessageOutcome> {
         let started = Instant::now();
         let messages: Vec<Result<EventsMessage<'_>, UnreadableMessage>> =
-            unit.iter().map(EventsMessage::parse).collect();
-        let parts: Vec<&Part<'_>> = messages.iter().flatten().flat_map(|message| &message.parts).collect();
+            unit.iter().map(|message| EventsMessage::parse(message)).collect();
+        let requests: Vec<RequestContext> = messages.iter().flatten().map(|message| message.request_context).collect();
         let events: Vec<UnitEvent<'_>> = messages.iter().flatten().flat_map(EventsMessage::events).collect();
         let apply = async {
             let mut results = Vec::with_capacity(events.len());
@@ -177,7 +177,7 @@ impl UnitHandler for EventsHandler {
             }
             results
         };
-        let results = apply.instrument(unit_span_of(&parts)).await;
+        let results = apply.instrument(unit_span_of(&requests)).await;
         observe(&events, &results, started);
         let mut results = results.into_iter();
         messages.into_iter().map(|message| message_outcome(message, &mut results)).collect()
@@ -208,7 +208,7 @@ fn requests(events: &[UnitEvent<'_>]) -> usize {
     events.iter().map(|event| event.request_context.request_id).collect::<BTreeSet<_>>().len()
 }
 
-/// The outcome of a message. `results` begins with the result of the message's first event.
+/// The outcome of a request. `results` begins with the result of its first event.
 fn message_outcome(
     message: Result<EventsMessage<'_>, UnreadableMessage>, results: &mut impl Iterator<Item = Option<EventResult>>,
 ) -> MessageOutcome {
@@ -218,34 +218,25 @@ fn message_outcome(
             return MessageOutcome::DeadLetter { reason, reply: None, request_context };
         }
     };
-    let mut of_parts = Vec::with_capacity(message.parts.len());
-    for part in &mut message.parts {
-        let own: Vec<Option<EventResult>> = results.take(part.envelopes.len()).collect();
-        if own.iter().any(|result| result.as_ref().is_none_or(is_internal_error)) {
-            part.trace_span.fail();
-        }
-        of_parts.push(own.into_iter().collect());
+    let own: Vec<Option<EventResult>> = results.take(message.envelopes.len()).collect();
+    if own.iter().any(|result| result.as_ref().is_none_or(is_internal_error)) {
+        message.trace_span.fail();
     }
-    let Some(of_parts) = of_parts.into_iter().collect::<Option<Vec<_>>>() else {
+    let Some(results) = own.into_iter().collect::<Option<Vec<_>>>() else {
         return MessageOutcome::PutOff;
     };
     // What has failed is decided again, perhaps otherwise.
-    let is_repeatable = of_parts.iter().flatten().all(|result: &EventResult| result.status != EventStatus::Failed);
-    // Once for each request of a bundle, as all metrics of batches are.
-    activity::note_handled(Queue::Events, message.meta.published_at, message.parts.len());
-    let (reply, request_context) = (message.reply(of_parts), message.request_context());
-    if message.parts.iter().any(|part| part.is_malformed) {
-        // Requeueing it is safe, because the parts that were applied are duplicates then.
-        return MessageOutcome::DeadLetter { reason: REASON_BODY, reply: Some(reply), request_context };
-    }
-    MessageOutcome::Done { reply, is_repeatable, request_context }
+    let is_repeatable = results.iter().all(|result| result.status != EventStatus::Failed);
+    activity::note_handled(Queue::Events, message.meta.published_at);
+    let reply = serde_json::to_vec(&BatchResult::new(results)).expect("results have string keys");
+    MessageOutcome::Done { reply, is_repeatable, request_context: Some(message.request_context) }
 }
 
 /// The log span of a unit: it names its request, or all of its requests.
-fn unit_span_of(parts: &[&Part<'_>]) -> Span {
-    match parts {
-        [part] => batch_span(part.request_context),
-        parts => unit_span(&parts.iter().map(|part| part.request_context).collect::<Vec<_>>()),
+fn unit_span_of(requests: &[RequestContext]) -> Span {
+    match requests {
+        [request] => batch_span(*request),
+        requests => unit_span(requests),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The handlers of the worker's queues. A handler returns an outcome for each message; `common::broker` replies, acknowledges and
+//! The handlers of the worker's queues. A handler returns an outcome for each request; `common::broker` replies, acknowledges and
 //! dead-letters.
 
 mod actions;

@@ -5,6 +5,7 @@ use super::{trace_parent, unit_span};
 use crate::pipeline::Pipeline;
 use crate::pipeline::records::{ReceivedWrite, WriteResult, is_quota_or_deadline_error};
 use crate::rules::records::Write;
+use crate::service::UNIT_WRITES;
 use common::broker::{Message, MessageOutcome, Queue, UnitHandler};
 use common::db::TxError;
 use common::log_limit::LogLimit;
@@ -84,7 +85,7 @@ impl<'m> WriteMessage<'m> {
         if is_server_error(&reply) {
             self.trace_span.fail();
         }
-        activity::note_handled(Queue::Records, self.meta.published_at, 1);
+        activity::note_handled(Queue::Records, self.meta.published_at);
         // What was refused is decided again, perhaps otherwise.
         let is_repeatable = matches!(reply, WriteReply::Written(_));
         let reply = serde_json::to_vec(&reply).expect("replies have string keys");
@@ -194,7 +195,7 @@ impl RecordsHandler {
 fn unit_length(writes: &[ReceivedWrite<'_>]) -> usize {
     let mut keys = HashSet::new();
     let mut is_new = |write: &ReceivedWrite<'_>| write.idempotency_key().is_none_or(|key| keys.insert(key));
-    writes.iter().take_while(|write| !write.meta.dry_run && is_new(write)).count().max(1)
+    writes.iter().take(UNIT_WRITES.into()).take_while(|write| !write.meta.dry_run && is_new(write)).count().max(1)
 }
 
 const fn request_context(write: &ReceivedWrite<'_>) -> RequestContext {
@@ -249,9 +250,9 @@ impl UnitHandler for RecordsHandler {
         1
     }
 
-    async fn handle(&mut self, unit: &[Message]) -> Vec<MessageOutcome> {
+    async fn handle(&mut self, unit: &[&Message]) -> Vec<MessageOutcome> {
         let started = Instant::now();
-        let received: Vec<Option<WriteMessage<'_>>> = unit.iter().map(WriteMessage::parse).collect();
+        let received: Vec<Option<WriteMessage<'_>>> = unit.iter().map(|message| WriteMessage::parse(message)).collect();
         let writes: Vec<ReceivedWrite<'_>> = received.iter().flatten().filter_map(WriteMessage::valid_write).collect();
         let mut results = self.write_all(&writes).await.into_iter();
         metrics::histogram!(APPLY_DURATION, "queue" => Queue::Records.as_str()).record(started.elapsed());

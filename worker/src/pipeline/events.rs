@@ -11,14 +11,14 @@ use common::model::TenantId;
 use common::trace::RequestContext;
 use std::collections::BTreeMap;
 
-/// One event of a unit, with the metadata of its message.
+/// One event of a unit, with the metadata of its request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnitEvent<'a> {
     pub(crate) meta: &'a BatchMeta,
     pub(crate) envelope: &'a Envelope<'a>,
-    /// Its index within the message.
+    /// Its index within the batch.
     pub(crate) ordinal: i16,
-    /// The request that sent it, and its trace context. In a bundle the request id differs from the message's.
+    /// The request that sent it, and its trace context.
     pub(crate) request_context: RequestContext,
 }
 
@@ -26,7 +26,7 @@ impl Pipeline {
     /// Applies `events` in their order, all of them or none, and returns a result for each, in the same order (D7).
     ///
     /// `skip_discovery` leaves out the discovery part, for a retry after it could not be stored. The events of a dry run must be of
-    /// one message.
+    /// one request.
     pub(crate) async fn apply_events(
         &self, events: &[UnitEvent<'_>], skip_discovery: bool,
     ) -> Result<Vec<EventResult>, TxError> {

@@ -24,7 +24,7 @@ use common::write::{WriteMeta, WriteRefusal, Written};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
-/// A write with the metadata of its message.
+/// A write with the metadata of its request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReceivedWrite<'a> {
     /// Caller, target, `If-Match` condition and deadline.

@@ -9,18 +9,18 @@ use common::event::Envelope;
 use common::trace::RequestContext;
 use uuid::Uuid;
 
-/// An event, its caller, and the message that it came with.
+/// An event, its caller, and the request that it came with.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {
     /// The API key that sent it, with its tenant and scopes.
     pub caller: &'a Caller,
     /// The event as it was sent.
     pub envelope: &'a Envelope<'a>,
-    /// Request id of its message. A redelivered message has the same one.
+    /// The id of its request. When its message is redelivered, it is the same.
     pub request_id: Uuid,
-    /// Its index in that message.
+    /// Its index in that request's batch.
     pub ordinal: i16,
-    /// The request that sent it, and its trace context. In a bundle the request id differs from the message's.
+    /// The same id, and the trace context.
     pub request_context: Option<RequestContext>,
 }
 

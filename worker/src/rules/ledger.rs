@@ -3,6 +3,7 @@
 use super::{Event, EventEffects, Refusal, warnings};
 use crate::state::{LedgerEntry, TenantState};
 use common::event::{EventResult, EventStatus, TravellerDiscovery, WarningDetail};
+use common::trace::RequestContext;
 
 /// The result of an event that was applied before: its first result again, with the status `duplicate`. If the same message is
 /// redelivered, its first reply may be lost, so the status is `accepted` again.
@@ -24,7 +25,7 @@ pub(super) fn record_applied(state: &mut TenantState, event: &Event<'_>, applied
         trip_id: applied.trip_id,
         discovery_id: applied.discovery_id,
         warnings: applied.warnings.into_vec(),
-        trace_id: event.request_context.and_then(|context| context.trace_id_unless(event.request_id)),
+        trace_id: event.request_context.and_then(RequestContext::foreign_trace_id),
     };
     let result = result(&entry, EventStatus::Accepted);
     state.add_to_ledger(entry);

@@ -295,9 +295,9 @@ pub(crate) struct LedgerEntry {
     pub(crate) event_id: String,
     pub(crate) event_type: String,
     pub(crate) key_prefix: String,
-    /// Request id of the message that applied it.
+    /// The request that applied it.
     pub(crate) request_id: Uuid,
-    /// Its index in that message.
+    /// Its index in the batch of that request.
     pub(crate) ordinal: i16,
     pub(crate) client_id: Option<ClientId>,
     pub(crate) lead_id: Option<LeadId>,

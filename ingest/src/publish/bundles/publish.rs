@@ -1,19 +1,19 @@
 //! Publishes waiting requests, one message at a time for each caller, and hands each request its own result.
 
 use super::waiting::{WaitingRequest, WaitingRequests};
-use crate::publish::QueuePublisher;
-use crate::publish::batch::{batch_message, count_accepted, single_meta};
-use bytes::Bytes;
+use crate::publish::{QueuePublisher, RequestMessage};
 use common::broker::{CallError, Holds};
+use common::bundle::{BundleMeta, BundlePart, split_reply};
 use common::caller::Caller;
 use common::log_limit::LogLimit;
-use common::message::{BatchMeta, BatchPart};
 use common::metrics::BUNDLE_REQUESTS;
-use common::{bundle, clock, limited};
+use common::{clock, limited};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::yield_now;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
 /// Limits the log lines of replies that do not match their bundle.
@@ -21,7 +21,11 @@ static MISMATCHES: LogLimit<1> = LogLimit::new();
 
 #[derive(Debug)]
 pub(super) struct Publisher {
-    queue: QueuePublisher,
+    pub(super) queue: QueuePublisher,
+    /// Maximum number of events, or writes, of a message.
+    events: usize,
+    /// How long a publish without a confirm delays the next one of its caller.
+    wait: Duration,
     waiting: Mutex<WaitingRequests>,
 }
 
@@ -32,15 +36,17 @@ struct PublishUnderWay {
 }
 
 impl Publisher {
-    pub(super) fn new(queue: QueuePublisher) -> Self {
-        Self { queue, waiting: Mutex::default() }
+    pub(super) fn new(queue: QueuePublisher, events: usize, wait: Duration) -> Self {
+        Self { queue, events, wait, waiting: Mutex::default() }
     }
 
     /// Queues a request: it is published at once, or after the publish of its caller that is under way.
     pub(super) fn enqueue(self: &Arc<Self>, caller: &Caller, request: WaitingRequest) {
-        let is_first = self.waiting().add(caller, request);
-        if is_first {
+        let span = request.span.clone();
+        if self.waiting().add(caller, request) {
             self.begin(caller.clone());
+        } else {
+            span.in_scope(|| tracing::debug!("waiting for the publish under way"));
         }
     }
 
@@ -59,7 +65,7 @@ impl PublishUnderWay {
     async fn publish_next(self) {
         // Lets requests that have arrived already join. When nothing else is ready to run, this costs nothing.
         yield_now().await;
-        let (group, is_followed) = self.publisher.waiting().take(&self.caller);
+        let (group, is_followed) = self.publisher.waiting().take(&self.caller, self.publisher.events);
         if !group.is_empty() {
             self.publish(group, is_followed).await;
         }
@@ -68,21 +74,24 @@ impl PublishUnderWay {
     async fn publish(self, mut group: Vec<WaitingRequest>, is_followed: Arc<Notify>) {
         metrics::histogram!(BUNDLE_REQUESTS).record(u32::try_from(group.len()).unwrap_or(u32::MAX));
         let holds: Holds = group.iter_mut().filter_map(WaitingRequest::take_hold).collect();
-        let (meta, body) = message(&self.caller, &group);
-        let last = |of: fn(&WaitingRequest) -> Instant| group.iter().map(of).max().unwrap_or_else(Instant::now);
-        let confirm_by = last(|waiting| waiting.request.confirm_by);
-        let reply_by = last(|waiting| waiting.request.reply_by);
-        let message = batch_message(&meta, body, confirm_by, reply_by);
-        let publisher = Arc::clone(&self.publisher);
-        // Dropping `self` begins the caller's next publish. If the call ends without a confirm, the closure is dropped, and `self` with
-        // it.
-        let on_confirm = || {
-            count_accepted(meta.events);
-            drop(self);
+        let bundle = (group.len() > 1).then(|| bundle(&self.caller, &group));
+        let (publisher, wait) = (Arc::clone(&self.publisher), self.publisher.wait);
+        // Dropping `self` begins the caller's next publish.
+        let under_way = Mutex::new(Some(self));
+        let end = || drop(under_way.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let reply = {
+            let message = bundle.as_ref().unwrap_or(&group[0].message);
+            let mut call = pin!(publisher.queue.call(message, holds, end, is_followed.notified()));
+            match timeout(wait, &mut call).await {
+                Ok(reply) => reply,
+                Err(_) => {
+                    end();
+                    call.await
+                }
+            }
         };
-        let reply = publisher.queue.call(&message, holds, on_confirm, is_followed.notified()).await;
-        drop(message);
-        reply_to_each(group, &meta.parts, reply);
+        end();
+        reply_to_each(group, reply);
     }
 }
 
@@ -94,48 +103,51 @@ impl Drop for PublishUnderWay {
     }
 }
 
-/// The message of a group: the unchanged body of a single request, or a bundle.
-fn message(caller: &Caller, group: &[WaitingRequest]) -> (BatchMeta, Bytes) {
-    if let [waiting] = group {
-        let batch = &waiting.request.batch;
-        return (single_meta(waiting.request.request_context, caller, batch.events), batch.body.clone());
-    }
-    let texts: Vec<&[u8]> = group.iter().map(|waiting| waiting.request.batch.text.as_ref()).collect();
-    let parts: Vec<BatchPart> = group.iter().map(part).collect();
-    let meta = BatchMeta {
-        // A new id, because each part keeps the id of its request.
-        request_id: Uuid::now_v7(),
+/// The message of several requests.
+fn bundle(caller: &Caller, group: &[WaitingRequest]) -> RequestMessage {
+    let messages = || group.iter().map(|waiting| &waiting.message);
+    let part = |message: &RequestMessage| BundlePart {
+        request_id: message.id,
+        meta_bytes: message.meta.len(),
+        bytes: message.body.len(),
+    };
+    let meta = BundleMeta {
         caller: caller.clone(),
         published_at: clock::database_now(),
-        events: parts.iter().map(|part| part.events).sum(),
-        dry_run: false,
-        // Each part has its own.
-        traceparent: None,
-        parts,
+        parts: messages().map(part).collect(),
     };
+    let id = Uuid::now_v7();
     for waiting in group {
-        let (message_id, requests) = (meta.request_id, group.len());
-        waiting.span.in_scope(|| tracing::debug!(%message_id, requests, "publishing requests in one message"));
+        let requests = group.len();
+        waiting.span.in_scope(|| tracing::debug!(message_id = %id, requests, "publishing requests in one message"));
     }
-    (meta, bundle::join(&texts).into())
-}
-
-fn part(waiting: &WaitingRequest) -> BatchPart {
-    let request_context = waiting.request.request_context;
-    BatchPart {
-        request_id: request_context.request_id,
-        traceparent: Some(request_context.context.to_header()),
-        events: waiting.request.batch.events,
-        bytes: waiting.request.batch.text.len(),
+    let last = |of: fn(&RequestMessage) -> Instant| messages().map(of).max().unwrap_or_else(Instant::now);
+    RequestMessage {
+        id,
+        meta: meta.to_header(),
+        // Each request has its own.
+        traceparent: None,
+        body: messages()
+            .flat_map(|message| [message.meta.as_bytes(), &message.body])
+            .collect::<Vec<_>>()
+            .concat()
+            .into(),
+        accepted: messages().map(|message| message.accepted).sum(),
+        confirm_by: last(|message| message.confirm_by),
+        reply_by: last(|message| message.reply_by),
     }
 }
 
 /// Hands each request its result; ignored if its caller has hung up.
-fn reply_to_each(group: Vec<WaitingRequest>, parts: &[BatchPart], reply: Result<Vec<u8>, CallError>) {
+fn reply_to_each(mut group: Vec<WaitingRequest>, reply: Result<Vec<u8>, CallError>) {
+    if group.len() == 1
+        && let Some(waiting) = group.pop()
+    {
+        return drop(waiting.result.send(reply));
+    }
     let results = match reply {
-        Ok(reply) if parts.is_empty() => vec![Some(reply)],
-        Ok(reply) => bundle::split_reply(&reply, parts).unwrap_or_else(|| {
-            let requests = group.iter().map(|waiting| waiting.request.request_context.request_id.to_string());
+        Ok(reply) => split_reply(&reply, group.len()).unwrap_or_else(|| {
+            let requests = group.iter().map(|waiting| waiting.message.id.to_string());
             let request_ids = requests.collect::<Vec<_>>().join(" ");
             limited!(
                 MISMATCHES[0],
@@ -143,12 +155,9 @@ fn reply_to_each(group: Vec<WaitingRequest>, parts: &[BatchPart], reply: Result<
                 request_ids,
                 "the worker's reply does not match its bundle; responding 503 to its requests"
             );
-            vec![None; parts.len()]
+            vec![None; group.len()]
         }),
-        Err(error) => {
-            group.into_iter().for_each(|waiting| drop(waiting.result.send(Err(error))));
-            return;
-        }
+        Err(error) => return group.into_iter().for_each(|waiting| drop(waiting.result.send(Err(error)))),
     };
     for (waiting, result) in group.into_iter().zip(results) {
         drop(waiting.result.send(result.ok_or(CallError::NoReply)));

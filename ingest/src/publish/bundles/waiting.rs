@@ -1,11 +1,11 @@
 //! The requests that wait until the current publish of their caller ends. Pure, except for the channels in it. Each has
 //! its share of the backlog and of the memory for bodies, so they need no bound of their own.
 
-use super::SmallRequest;
+use crate::admission::Share;
+use crate::publish::RequestMessage;
 use common::broker::{CallError, Hold};
 use common::bundle::BUNDLE_BYTES_MAX;
 use common::caller::Caller;
-use common::event::BATCH_MAX;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,9 @@ impl PublishState {
 /// A request that waits. The receiver of its result is dropped when its caller hangs up.
 #[derive(Debug)]
 pub(super) struct WaitingRequest {
-    pub(super) request: SmallRequest,
+    pub(super) message: RequestMessage,
+    /// Its share of the backlog.
+    pub(super) share: Option<Share>,
     /// The request's span, for log lines about it.
     pub(super) span: Span,
     pub(super) state: Arc<PublishState>,
@@ -36,7 +38,7 @@ pub(super) struct WaitingRequest {
 impl WaitingRequest {
     /// The share of the backlog, which is held until the message has its reply, also when the caller hangs up.
     pub(super) fn take_hold(&mut self) -> Option<Box<dyn Hold>> {
-        self.request.share.take().map(|share| Box::new(share) as Box<dyn Hold>)
+        self.share.take().map(|share| Box::new(share) as Box<dyn Hold>)
     }
 }
 
@@ -64,13 +66,13 @@ impl WaitingRequests {
         true
     }
 
-    /// Takes the requests that fit one message, and claims them. Removes those whose callers have hung up: only now,
+    /// Takes the requests that fit one message of so many events, and claims them. Removes those whose callers have hung up: only now,
     /// because hanging up frees no share of the backlog while the message before is under way. What is returned beside them
     /// is notified when others wait for the end of their publish.
-    pub(super) fn take(&mut self, caller: &Caller) -> (Vec<WaitingRequest>, Arc<Notify>) {
+    pub(super) fn take(&mut self, caller: &Caller, events: usize) -> (Vec<WaitingRequest>, Arc<Notify>) {
         let Some(OfCaller { requests, is_followed }) = self.0.get_mut(caller) else { return Default::default() };
         requests.retain(|waiting| !waiting.result.is_closed());
-        let fitting = fitting(requests);
+        let fitting = fitting(requests, events);
         let mut group: Vec<WaitingRequest> = requests.drain(..fitting).collect();
         group.retain(|waiting| waiting.state.decide());
         *is_followed = Arc::default();
@@ -91,13 +93,12 @@ impl WaitingRequests {
 }
 
 /// How many of the first requests fit into one message; at least one, if there is a request.
-fn fitting(waiting: &[WaitingRequest]) -> usize {
+fn fitting(waiting: &[WaitingRequest], most: usize) -> usize {
     let (mut events, mut bytes) = (0, 0);
     let fits = |waiting: &&WaitingRequest| {
-        let batch = &waiting.request.batch;
-        events += usize::from(batch.events);
-        bytes += batch.text.len() + 1;
-        events <= BATCH_MAX && bytes <= BUNDLE_BYTES_MAX
+        events += usize::from(waiting.message.accepted.max(1));
+        bytes += waiting.message.size();
+        events <= most && bytes <= BUNDLE_BYTES_MAX
     };
     waiting.iter().take_while(fits).count().max(waiting.len().min(1))
 }
@@ -106,10 +107,9 @@ fn fitting(waiting: &[WaitingRequest]) -> usize {
 mod tests {
     use super::*;
     use crate::auth::ApiKey;
-    use crate::publish::batch::ValidBatch;
     use bytes::Bytes;
+    use common::event::BATCH_MAX;
     use common::model::KeyPrefix;
-    use common::trace::{RequestContext, TraceContext};
     use futures_util::FutureExt;
     use tokio::sync::oneshot::Receiver;
     use tokio::time::Instant;
@@ -123,15 +123,16 @@ mod tests {
 
     fn request(events: u16, bytes: usize) -> (WaitingRequest, Receiver<Outcome>) {
         let (result, outcome) = oneshot::channel();
-        let text = Bytes::from(vec![b' '; bytes]);
-        let request = SmallRequest {
-            request_context: RequestContext { request_id: Uuid::now_v7(), context: TraceContext::begin(false) },
-            batch: ValidBatch { body: text.clone(), text, events, dry_run: false },
+        let message = RequestMessage {
+            id: Uuid::now_v7(),
+            meta: String::new(),
+            traceparent: None,
+            body: Bytes::from(vec![b' '; bytes]),
+            accepted: events,
             confirm_by: Instant::now(),
             reply_by: Instant::now(),
-            share: None,
         };
-        (WaitingRequest { request, span: Span::none(), state: Arc::default(), result }, outcome)
+        (WaitingRequest { message, share: None, span: Span::none(), state: Arc::default(), result }, outcome)
     }
 
     /// Adds requests of that many events and bytes each, and gives their receivers.
@@ -146,7 +147,7 @@ mod tests {
     }
 
     fn sizes(waiting: &mut WaitingRequests, limit: usize) -> Vec<usize> {
-        (0..limit).map(|_| waiting.take(&caller("ck_a")).0.len()).collect()
+        (0..limit).map(|_| waiting.take(&caller("ck_a"), BATCH_MAX).0.len()).collect()
     }
 
     #[test]
@@ -156,7 +157,7 @@ mod tests {
         assert_eq!([add("ck_a"), add("ck_a"), add("ck_b"), add("ck_a")], [true, false, true, false]);
         // What waits begins the next publish; without it the caller's next request does.
         assert!(!waiting.end_if_idle(&caller("ck_b")));
-        assert_eq!(waiting.take(&caller("ck_b")).0.len(), 0, "its caller has hung up");
+        assert_eq!(waiting.take(&caller("ck_b"), BATCH_MAX).0.len(), 0, "its caller has hung up");
         assert!(waiting.end_if_idle(&caller("ck_b")));
         assert!(waiting.add(&caller("ck_b"), request(1, 10).0));
     }
@@ -167,20 +168,23 @@ mod tests {
         let _events = add(&mut waiting, &[(60, 10), (40, 10), (1, 10)]);
         assert_eq!(sizes(&mut waiting, 3), [2, 1, 0]);
         let half = BUNDLE_BYTES_MAX / 2;
-        let _bytes = add(&mut waiting, &[(1, half), (1, half), (1, BUNDLE_BYTES_MAX), (1, 10)]);
-        assert_eq!(sizes(&mut waiting, 5), [1, 1, 1, 1, 0]);
+        let _bytes = add(&mut waiting, &[(1, half), (1, half), (1, half + 1), (1, BUNDLE_BYTES_MAX), (1, 10)]);
+        assert_eq!(sizes(&mut waiting, 5), [2, 1, 1, 1, 0]);
+        // A write has no events, and counts as one.
+        let _writes = add(&mut waiting, &[(0, 10); 3]);
+        assert_eq!(waiting.take(&caller("ck_a"), 2).0.len(), 2);
     }
 
     #[test]
     fn a_publish_is_told_that_others_wait_for_its_end() {
         let mut waiting = WaitingRequests::default();
         let _first = add(&mut waiting, &[(60, 10)]);
-        let (group, is_followed) = waiting.take(&caller("ck_a"));
+        let (group, is_followed) = waiting.take(&caller("ck_a"), BATCH_MAX);
         assert_eq!((group.len(), is_followed.notified().now_or_never()), (1, None));
         let _others = add(&mut waiting, &[(60, 10), (60, 10)]);
         assert_eq!(is_followed.notified().now_or_never(), Some(()));
         // One message has not enough space for both.
-        let (group, is_followed) = waiting.take(&caller("ck_a"));
+        let (group, is_followed) = waiting.take(&caller("ck_a"), BATCH_MAX);
         assert_eq!((group.len(), is_followed.notified().now_or_never()), (1, Some(())));
     }
 
@@ -190,8 +194,8 @@ mod tests {
         let mut receivers = add(&mut waiting, &[(1, 10), (2, 10), (3, 10)]);
         drop(receivers.remove(0));
         assert!(waiting.0[&caller("ck_a")].requests[1].state.decide());
-        let (taken, _) = waiting.take(&caller("ck_a"));
-        let events: Vec<u16> = taken.iter().map(|waiting| waiting.request.batch.events).collect();
+        let (taken, _) = waiting.take(&caller("ck_a"), BATCH_MAX);
+        let events: Vec<u16> = taken.iter().map(|waiting| waiting.message.accepted).collect();
         assert_eq!(events, [3]);
         assert!(waiting.end_if_idle(&caller("ck_a")), "none waits");
         assert!(!taken[0].state.decide(), "it is claimed");

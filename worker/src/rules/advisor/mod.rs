@@ -50,7 +50,7 @@ pub(crate) fn apply(
         trip_id: reply.trip_id,
         discovery_id: None,
         warnings: Vec::new(),
-        trace_id: request_context.trace_id_unless(request_context.request_id),
+        trace_id: request_context.foreign_trace_id(),
     });
     Ok(reply)
 }

@@ -19,6 +19,7 @@ use crate::state::{LedgerEntry, TenantState, TimelineEntry};
 use chrono::{DateTime, Utc};
 use common::model::{ClientId, LeadId};
 use common::record::{ClientBody, LeadBody, LeadPatch, TripPatch};
+use common::trace::RequestContext;
 use common::version::etag;
 use common::write::{IfMatch, WriteRefusal};
 use uuid::Uuid;
@@ -154,7 +155,7 @@ pub(crate) fn apply(
         trip_id: lead_id.and_then(|id| leads::trip_id(state, id)),
         discovery_id: None,
         warnings: record.warnings(),
-        trace_id: cause.request_context.and_then(|context| context.trace_id_unless(request.request_id)),
+        trace_id: cause.request_context.and_then(RequestContext::foreign_trace_id),
     });
     Ok(record)
 }
