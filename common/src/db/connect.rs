@@ -3,17 +3,17 @@
 //! connection pooler that refuses the session's options is connected to without them.
 
 use super::error::describe;
-use super::tls::{EncryptedStream, PostgresTls};
+use super::tls::{PostgresStream, PostgresTls};
 use crate::health;
 use crate::settings::{DatabaseUrl, places_from};
 use std::time::Duration;
 use thiserror::Error;
 use tokio::time::timeout;
-use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode};
+use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode, SslNegotiation};
 use tokio_postgres::{Client, Config, Connection, Socket};
 
 /// The driver of a connection: a future that must be polled for its client to make progress.
-pub type DriverConnection = Connection<Socket, EncryptedStream>;
+pub type DriverConnection = Connection<Socket, PostgresStream>;
 
 /// TCP keepalive and user timeout: an unreachable server is detected within seconds, unless the URL sets other values.
 const KEEPALIVES_IDLE: Duration = Duration::from_secs(5);
@@ -172,7 +172,12 @@ async fn connect_to(
     };
     let server = if name.contains(':') { format!("[{name}]:{port}") } else { format!("{name}:{port}") };
     let options = url.tls(config, server_index);
-    server_config.ssl_mode(if options.is_some() { SslMode::Require } else { SslMode::Disable });
+    let is_local = matches!(host, Some(Host::Unix(_)));
+    server_config.ssl_mode(if is_local { SslMode::Disable } else { SslMode::Require });
+    if options.is_none() {
+        // The driver asks the server for nothing, and the connector's stream is plain text.
+        server_config.ssl_negotiation(SslNegotiation::Direct);
+    }
     let tls = PostgresTls::load(options, &name, server.clone()).await;
     let failed = |error| ConnectError::Driver { earlier: String::new(), server: server.clone(), error };
     if let Some(address) = address {

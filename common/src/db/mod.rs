@@ -14,6 +14,7 @@ mod schema_check;
 mod session;
 mod session_settings;
 mod statement;
+mod sync_folding;
 mod tls;
 mod tls_report;
 

@@ -18,8 +18,8 @@ use tokio::time::{sleep, timeout};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
-/// BEGIN, and the longest wait for a lock: what a transaction of one tenant waits for, those of others wait for as well.
-const BEGIN: &str = "-- BEGIN
+/// BEGIN, by which [`super::sync_folding`] recognizes it, and the longest wait for a lock: what a transaction of one tenant waits for, those of others wait for as well.
+pub(super) const BEGIN: &str = "-- BEGIN
     BEGIN; SET LOCAL lock_timeout = '200ms'";
 
 type Parameter<'a> = Box<dyn ToSql + Sync + Send + 'a>;
@@ -164,8 +164,8 @@ async fn prepare(client: &Client, queries: &[Query<'_>]) -> Result<Vec<Statement
     Ok(statements)
 }
 
-/// Sends all statements in order, then waits for the replies, which arrive in the same order, each `within` a time of the one before.
-/// Returns the first error.
+/// Sends all statements in order, then waits for the replies, which arrive in the same order, most of them together (see
+/// [`super::sync_folding`]), each `within` a time of the one before. Returns the first error.
 async fn pipeline(round_trip: Vec<StatementRows<'_>>, within: Duration) -> Result<Vec<Vec<Row>>, TxError> {
     enum Step<'a> {
         Waiting(StatementRows<'a>),
