@@ -12,10 +12,10 @@ use uuid::{Builder, Uuid};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BatchMeta {
+    /// The caller of the request; first, so that a bundle contains it once.
+    pub caller: Caller,
     /// The id of the request; also the message's correlation id, unless the message is a bundle.
     pub request_id: Uuid,
-    /// The caller of the request.
-    pub caller: Caller,
     /// When the message was published.
     pub published_at: DateTime<Utc>,
     /// The number of events in the batch.

@@ -11,10 +11,10 @@ use uuid::Uuid;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WriteMeta {
+    /// The key and tenant that signed the request; first, so that a bundle contains them once.
+    pub caller: Caller,
     /// The request. The write is in the ledger as `connect-api:<request id>` (D17).
     pub request_id: Uuid,
-    /// The key and tenant that signed the request.
-    pub caller: Caller,
     /// When it was published.
     pub published_at: DateTime<Utc>,
     /// When its caller gets 503, by the clock of the database. The worker does not begin the write after this time.

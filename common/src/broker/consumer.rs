@@ -61,7 +61,7 @@ pub trait UnitHandler: Send {
     /// The reasons of its [`MessageOutcome::DeadLetter`].
     const DEAD_LETTER_REASONS: &'static [&'static str];
 
-    /// The weight of a request, counted against [`UnitBounds::weight`].
+    /// The weight of a request that has a message of its own, counted against [`UnitBounds::weight`].
     fn weigh(&self, request: &Message) -> usize;
 
     /// Handles a unit and returns an outcome for each request, in their order. Returns only after everything that must be
@@ -203,7 +203,10 @@ impl OpenConsumer {
             return Ok(None);
         }
         let mut unit = Unit { all_before, ..Unit::default() };
-        let weigh = |message: &Message| message.requests().map(|request| handler.weigh(request)).sum::<usize>();
+        let weigh = |message: &Message| match message.parts.as_slice() {
+            [] => handler.weigh(message),
+            parts => parts.iter().map(|part| part.weight).sum(),
+        };
         let size = |message: &Message| message.requests().map(|request| request.body.len()).sum::<usize>();
         for (delivery, message) in self.put_off.drain(..self.put_off.len().min(self.bounds.messages)) {
             unit.add(delivery, message);

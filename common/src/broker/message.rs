@@ -4,7 +4,7 @@ use super::mac::{MacError, MessageKeys, Purpose};
 use super::rpc::META_HEADER;
 use super::settle::MessageOutcome;
 use super::topology::Queue;
-use crate::bundle::BundleMeta;
+use crate::bundle::{BundleMeta, BundlePart};
 use crate::trace::{TRACEPARENT, TraceContext};
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, ShortString};
@@ -37,6 +37,7 @@ pub struct Message {
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub(super) request: Message,
+    pub(super) weight: usize,
     /// `None` until it is handled.
     pub(super) outcome: Option<MessageOutcome>,
 }
@@ -65,12 +66,12 @@ impl Message {
     /// handler can parse.
     fn split(&mut self) {
         let meta = self.meta.as_deref().and_then(|meta| serde_json::from_str::<BundleMeta>(meta).ok());
-        let Some(parts) = meta.and_then(|meta| meta.split(&self.body)) else { return };
-        let request = |(meta, body): (&str, &[u8])| Self {
-            meta: Some(meta.to_owned()),
-            ..Self::read(BasicProperties::default(), body.to_owned())
+        let Some((texts, parts)) = meta.and_then(|meta| Some((meta.split(&self.body)?, meta.parts))) else { return };
+        let part = |((meta, body), part): ((String, &[u8]), BundlePart)| {
+            let request = Self { meta: Some(meta), ..Self::read(BasicProperties::default(), body.to_owned()) };
+            Part { request, weight: part.weight.into(), outcome: None }
         };
-        self.parts = parts.into_iter().map(|part| Part { request: request(part), outcome: None }).collect();
+        self.parts = texts.into_iter().zip(parts).map(part).collect();
         self.body = Vec::new();
     }
 

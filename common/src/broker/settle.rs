@@ -244,7 +244,7 @@ mod tests {
     }
 
     fn bundle(requests: usize) -> Message {
-        let part = |_| Part { request: Message::from_stored("", Vec::new()), outcome: None };
+        let part = |_| Part { request: Message::from_stored("", Vec::new()), weight: 1, outcome: None };
         Message { parts: (0..requests).map(part).collect(), ..Message::from_stored("", Vec::new()) }
     }
 

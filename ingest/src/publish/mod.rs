@@ -17,6 +17,7 @@ use crate::admission::{Backlog, Share};
 use crate::refusal::{OverloadReason, Refusal};
 use bytes::Bytes;
 use common::broker::{CallError, Holds, Rpc, RpcRequest};
+use common::bundle::BundledRequest;
 use common::metrics::EVENTS_ACCEPTED;
 use common::model::TenantId;
 use std::future::pending;
@@ -52,6 +53,15 @@ impl RequestMessage {
     /// Bytes of its metadata and body.
     const fn size(&self) -> usize {
         self.meta.len() + self.body.len()
+    }
+
+    /// Its events, or one of a write.
+    const fn weight(&self) -> u16 {
+        if self.accepted == 0 { 1 } else { self.accepted }
+    }
+
+    fn bundled(&self) -> BundledRequest<'_> {
+        BundledRequest { id: self.id, weight: self.weight(), meta: &self.meta, body: &self.body }
     }
 }
 

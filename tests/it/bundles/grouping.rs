@@ -4,6 +4,7 @@ use super::{
     assert_own_results, events_of, identified, identified_each, request_ids, results, send_and_take_messages,
     send_during_a_publish, stallable, take_messages, until_published,
 };
+use common::bundle::BundleMeta;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use tests::{Event, HttpClient, HttpRequest, QueuedMessage, World, batch, event, text};
@@ -125,11 +126,14 @@ async fn different_keys_and_tenants_never_share_a_message() {
     }
 }
 
-/// The events of all requests in a message. Metadata and bodies of a bundle follow each other.
+/// The events of all requests in a message.
 fn events_in(message: &QueuedMessage) -> Vec<Value> {
-    let values = serde_json::Deserializer::from_slice(&message.body).into_iter::<Value>();
-    let events = values.filter_map(|value| value.expect("JSON")["events"].as_array().cloned());
-    events.flatten().collect()
+    let bodies = match serde_json::from_str::<BundleMeta>(&message.header("x-connect-meta").expect("metadata")) {
+        Ok(bundle) => bundle.split(&message.body).expect("parts").into_iter().map(|(_, body)| body).collect(),
+        Err(_) => vec![message.body.as_slice()],
+    };
+    let events = |body| serde_json::from_slice::<Value>(body).expect("JSON")["events"].as_array().cloned();
+    bodies.into_iter().filter_map(events).flatten().collect()
 }
 
 #[tokio::test]

@@ -199,7 +199,7 @@ async fn dead_letters_a_whole_bundle_whose_metadata_does_not_match_its_body() {
     let changes: [fn(&mut Value); 2] = [too_short, too_long];
     let mut world = world("12s").await;
     let responses = send_changed(&mut world, 2, |number, bundle| {
-        let names = ["caller", "publishedAt", "parts"];
+        let names = ["caller", "publishedAt", "prefix", "parts"];
         let mut meta = Value::from_iter(names.map(|name| (name.to_owned(), bundle.meta_field(name))));
         changes[number](&mut meta);
         bundle.clone().with_meta(&meta.to_string())

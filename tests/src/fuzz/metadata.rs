@@ -2,7 +2,7 @@
 
 use super::ensure;
 use super::random::Random;
-use common::bundle::{self, BundleMeta, BundlePart};
+use common::bundle::{self, BundleMeta, BundledRequest};
 use common::caller::Caller;
 use common::message::{ActionMeta, BatchMeta, DeliveryMeta};
 use common::model::{ClientId, KeyPrefix, LeadId, Scopes, TenantId};
@@ -17,19 +17,11 @@ use uuid::Uuid;
 pub(super) fn check(random: &mut Random) -> Result<(), String> {
     let texts: Vec<(String, Vec<u8>)> =
         (0..=random.below(4)).map(|_| (format!("{{\"n\":{}}}", random.next()), random.bytes(60))).collect();
-    let part = |(meta, body): &(String, Vec<u8>), request_id| BundlePart {
-        request_id,
-        meta_bytes: meta.len(),
-        bytes: body.len(),
-    };
-    let meta = BundleMeta {
-        caller: caller(random),
-        published_at: chrono::DateTime::UNIX_EPOCH,
-        parts: texts.iter().map(|text| part(text, id(random))).collect(),
-    };
+    let requests: Vec<BundledRequest<'_>> =
+        texts.iter().map(|(meta, body)| BundledRequest { id: id(random), weight: 1, meta, body }).collect();
+    let (meta, mut body) = BundleMeta::join(caller(random), chrono::DateTime::UNIX_EPOCH, &requests);
     check_survives_round_trip(random, &meta)?;
-    let mut body = texts.iter().flat_map(|(meta, body)| [meta.as_bytes(), body]).collect::<Vec<_>>().concat();
-    let whole: Vec<(&str, &[u8])> = texts.iter().map(|(meta, body)| (meta.as_str(), body.as_slice())).collect();
+    let whole: Vec<(String, &[u8])> = texts.iter().map(|(meta, body)| (meta.clone(), body.as_slice())).collect();
     let split = meta.split(&body);
     ensure(split.as_ref() == Some(&whole), || format!("{body:?} is split into {split:?}"))?;
 
@@ -42,7 +34,9 @@ pub(super) fn check(random: &mut Random) -> Result<(), String> {
     let Ok(meta) = serde_json::from_slice::<BundleMeta>(&damaged) else { return Ok(()) };
     if let Some(parts) = meta.split(&body) {
         ensure(parts.len() == meta.parts.len(), || "another number of parts".to_owned())?;
-        let joined = parts.iter().flat_map(|(meta, body)| [meta.as_bytes(), body]).collect::<Vec<_>>().concat();
+        let prefix = meta.prefix.len();
+        let joined =
+            parts.iter().flat_map(|(meta, body)| [&meta.as_bytes()[prefix..], body]).collect::<Vec<_>>().concat();
         ensure(joined == body, || format!("{parts:?} of {body:?}"))?;
     }
     let mut reply = bundle::join_replies(&vec![Some(b"{}".as_slice()); meta.parts.len()]);

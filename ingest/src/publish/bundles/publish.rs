@@ -3,7 +3,7 @@
 use super::waiting::{WaitingRequest, WaitingRequests};
 use crate::publish::{QueuePublisher, RequestMessage};
 use common::broker::{CallError, Holds};
-use common::bundle::{BundleMeta, BundlePart, split_reply};
+use common::bundle::{BundleMeta, BundledRequest, split_reply};
 use common::caller::Caller;
 use common::log_limit::LogLimit;
 use common::metrics::BUNDLE_REQUESTS;
@@ -106,16 +106,8 @@ impl Drop for PublishUnderWay {
 /// The message of several requests.
 fn bundle(caller: &Caller, group: &[WaitingRequest]) -> RequestMessage {
     let messages = || group.iter().map(|waiting| &waiting.message);
-    let part = |message: &RequestMessage| BundlePart {
-        request_id: message.id,
-        meta_bytes: message.meta.len(),
-        bytes: message.body.len(),
-    };
-    let meta = BundleMeta {
-        caller: caller.clone(),
-        published_at: clock::database_now(),
-        parts: messages().map(part).collect(),
-    };
+    let requests: Vec<BundledRequest<'_>> = messages().map(RequestMessage::bundled).collect();
+    let (meta, body) = BundleMeta::join(caller.clone(), clock::database_now(), &requests);
     let id = Uuid::now_v7();
     for waiting in group {
         let requests = group.len();
@@ -127,11 +119,7 @@ fn bundle(caller: &Caller, group: &[WaitingRequest]) -> RequestMessage {
         meta: meta.to_header(),
         // Each request has its own.
         traceparent: None,
-        body: messages()
-            .flat_map(|message| [message.meta.as_bytes(), &message.body])
-            .collect::<Vec<_>>()
-            .concat()
-            .into(),
+        body: body.into(),
         accepted: messages().map(|message| message.accepted).sum(),
         confirm_by: last(|message| message.confirm_by),
         reply_by: last(|message| message.reply_by),

@@ -96,7 +96,7 @@ impl WaitingRequests {
 fn fitting(waiting: &[WaitingRequest], most: usize) -> usize {
     let (mut events, mut bytes) = (0, 0);
     let fits = |waiting: &&WaitingRequest| {
-        events += usize::from(waiting.message.accepted.max(1));
+        events += usize::from(waiting.message.weight());
         bytes += waiting.message.size();
         events <= most && bytes <= BUNDLE_BYTES_MAX
     };
