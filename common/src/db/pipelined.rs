@@ -4,7 +4,7 @@
 //! fails aborts the transaction, and the COMMIT after it rolls back; the caller gets the first error.
 
 use super::error::TxError;
-use super::pool::{Client, Database};
+use super::pool::{Client, Database, RESPONSES_OF_TRANSACTION};
 use super::statement::{Sql, column};
 use crate::health;
 use futures_util::FutureExt;
@@ -124,7 +124,7 @@ impl PipelinedTransaction {
             round_trip.extend(first.map(|sql| command(client, sql).boxed()));
             round_trip.extend(statement_futures(client, queries, &statements));
             round_trip.extend(last.map(|sql| command(client, sql).boxed()));
-            pipeline(round_trip, self.response_within).await
+            pipeline(round_trip, RESPONSES_OF_TRANSACTION * self.response_within).await
         };
         let replies = replies.await;
         if matches!(replies, Err(TxError::Unavailable(_))) {
@@ -164,8 +164,8 @@ async fn prepare(client: &Client, queries: &[Query<'_>]) -> Result<Vec<Statement
     Ok(statements)
 }
 
-/// Sends all statements in order, then waits for the replies, which arrive in the same order, most of them together (see
-/// [`super::sync_folding`]), each `within` a time of the one before. Returns the first error.
+/// Sends all statements in order, then waits for the replies, which arrive in the same order and most of them together, each
+/// `within` a time of the one before. Returns the first error.
 async fn pipeline(round_trip: Vec<StatementRows<'_>>, within: Duration) -> Result<Vec<Vec<Row>>, TxError> {
     enum Step<'a> {
         Waiting(StatementRows<'a>),
@@ -182,7 +182,12 @@ async fn pipeline(round_trip: Vec<StatementRows<'_>>, within: Duration) -> Resul
                 if let Step::Waiting(reply) = step
                     && let Poll::Ready(result) = reply.poll_unpin(context)
                 {
+                    let was_refused = result.is_err();
                     *step = Step::Done(result);
+                    if was_refused {
+                        // What comes after it is not sent either, above all no COMMIT.
+                        break;
+                    }
                 }
             }
         }

@@ -25,8 +25,8 @@ use tokio_postgres::types::ToSql;
 /// How much longer than its statements may take a response is waited for. A server that is stopped keeps its connections open,
 /// and ends no statement.
 const RESPONSE_MARGIN: Duration = Duration::from_secs(5);
-/// A transaction whose statements are not seen here may wait for so many responses.
-const RESPONSES_OF_TRANSACTION: u32 = 2;
+/// Statements whose responses are not seen one by one may wait for so many of them.
+pub(super) const RESPONSES_OF_TRANSACTION: u32 = 2;
 
 /// Whether a pool has looked whether the program's user is a superuser: all pools have the same user.
 static HAS_CHECKED_USER: AtomicBool = AtomicBool::new(false);

@@ -129,7 +129,8 @@ impl AsyncRead for PostgresStream {
             folding.receive(bytes.filled(), incoming);
         }
         let length = incoming.len().min(buffer.remaining());
-        buffer.put_slice(&incoming.split_to(length));
+        buffer.put_slice(&incoming[..length]);
+        incoming.advance(length);
         Poll::Ready(Ok(()))
     }
 }
