@@ -43,13 +43,13 @@ pub struct BundlePart {
 /// A request with its metadata, which is JSON, and its body.
 #[derive(Clone, Copy, Debug)]
 pub struct BundledRequest<'r> {
-    /// Its id.
+    /// The id of the request, by which its caller and the logs know it.
     pub id: Uuid,
     /// See [`BundlePart::weight`].
     pub weight: u16,
-    /// Its metadata.
+    /// JSON of a `BatchMeta` or a `WriteMeta`.
     pub meta: &'r str,
-    /// Its body.
+    /// As the caller sent it.
     pub body: &'r [u8],
 }
 

@@ -18,7 +18,8 @@ use tokio::time::{sleep, timeout};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
-/// BEGIN, by which [`super::sync_folding`] recognizes it, and the longest wait for a lock: what a transaction of one tenant waits for, those of others wait for as well.
+/// BEGIN, by which [`super::sync_folding`] recognizes it, and the longest wait for a lock: what a transaction of one tenant waits
+/// for, those of others wait for as well.
 pub(super) const BEGIN: &str = "-- BEGIN
     BEGIN; SET LOCAL lock_timeout = '200ms'";
 

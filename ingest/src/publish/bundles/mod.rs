@@ -1,8 +1,8 @@
 //! Small requests share messages: those that arrive while a publish of the same caller is under way are published together.
 //!
 //! Nothing waits for a timer. A request that finds no publish of its caller under way is published at once, in a message
-//! of its own; the requests that arrive until the broker has confirmed it, or for a while, form the next message. Callers do not wait for each other:
-//! each has at most one publish under way, and the broker confirms those of different callers independently.
+//! of its own; the requests that arrive until the broker has confirmed it, or for `CONNECT_PUBLISH_TIMEOUT`, form the next message.
+//! Callers do not wait for each other: the broker confirms the messages of different callers independently.
 
 mod publish;
 mod waiting;
