@@ -1,9 +1,9 @@
-//! Processes requests in groups: the requests that arrive while one group is under way form the next group. Nothing waits for
-//! a timer: a lone request is processed at once.
+//! Processes requests in groups: the requests that arrive while as many groups as may are under way form the next group.
+//! Nothing waits for a timer: a lone request is processed at once.
 //!
-//! Each task processes one group at a time. One task holds the receiver and keeps it from group to group, so that as few
-//! connections as possible are in use. It releases the receiver when a group takes longer than `overtake_after`, so that a
-//! group that waits for a disk or a lock does not delay those behind it.
+//! Each task processes one group at a time, and keeps its turn from group to group, so that as few connections as possible
+//! are in use. It gives its turn to another task while a group takes longer than `overtake_after`, so that a group that
+//! waits for a disk or a lock does not delay those behind it.
 
 use common::{critical_task, health};
 use std::mem;
@@ -11,7 +11,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, Semaphore, mpsc};
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
@@ -25,9 +25,11 @@ pub(crate) trait GroupHandler<T>: Send + Sync + 'static {
 pub(crate) struct GroupQueueSettings {
     /// The most groups under way at once.
     pub(crate) concurrency: usize,
+    /// The most of them that have not been under way for long.
+    pub(crate) turns: usize,
     /// The most requests of a group.
     pub(crate) max_group: usize,
-    /// How long a group may take before the next one begins beside it.
+    /// How long a group may take before its turn ends.
     pub(crate) overtake_after: Duration,
     /// The most requests that may wait.
     pub(crate) queue: usize,
@@ -43,9 +45,9 @@ impl<T: Send + 'static> GroupQueue<T> {
     /// Starts the tasks that process groups.
     pub(crate) fn start(name: &'static str, settings: GroupQueueSettings, work: impl GroupHandler<T>) -> Self {
         let (queue, waiting) = mpsc::channel(settings.queue);
-        let (waiting, work) = (Arc::new(Mutex::new(waiting)), Arc::new(work));
+        let shared = Arc::new(Shared { turns: Semaphore::new(settings.turns), waiting: Mutex::new(waiting), work });
         for _ in 0..settings.concurrency {
-            critical_task::spawn(name, run_groups(Arc::clone(&waiting), Arc::clone(&work), settings));
+            critical_task::spawn(name, run_groups(Arc::clone(&shared), settings));
         }
         Self { queue }
     }
@@ -56,17 +58,23 @@ impl<T: Send + 'static> GroupQueue<T> {
     }
 }
 
-async fn run_groups<T: Send>(
-    waiting: Arc<Mutex<mpsc::Receiver<T>>>, work: Arc<impl GroupHandler<T>>, settings: GroupQueueSettings,
-) {
+/// What the tasks share.
+struct Shared<T, W> {
+    turns: Semaphore,
+    waiting: Mutex<mpsc::Receiver<T>>,
+    work: W,
+}
+
+async fn run_groups<T: Send>(shared: Arc<Shared<T, impl GroupHandler<T>>>, settings: GroupQueueSettings) {
+    let Shared { turns, waiting, work } = &*shared;
     let mut group = Vec::new();
-    let mut receiver = waiting.lock().await;
-    while receive_group(&mut receiver, &mut group, settings.max_group).await {
+    let mut turn = turns.acquire().await;
+    while receive_group(&mut *waiting.lock().await, &mut group, settings.max_group).await {
         let mut under_way = pin!(health::watch(work.run(mem::take(&mut group))));
         if timeout(settings.overtake_after, &mut under_way).await.is_err() {
-            drop(receiver);
+            drop(turn);
             under_way.await;
-            receiver = waiting.lock().await;
+            turn = turns.acquire().await;
         }
     }
 }
@@ -107,9 +115,9 @@ mod tests {
 
     type Groups = mpsc::UnboundedReceiver<(Vec<u32>, oneshot::Sender<()>)>;
 
-    fn start(concurrency: usize, overtake_after: Duration) -> (GroupQueue<u32>, Groups) {
+    fn start(concurrency: usize, turns: usize, overtake_after: Duration) -> (GroupQueue<u32>, Groups) {
         let (sender, groups) = mpsc::unbounded_channel();
-        let settings = GroupQueueSettings { concurrency, max_group: 3, overtake_after, queue: 5 };
+        let settings = GroupQueueSettings { concurrency, turns, max_group: 3, overtake_after, queue: 5 };
         (GroupQueue::start("test", settings, Held(sender)), groups)
     }
 
@@ -130,7 +138,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_arrives_while_a_group_is_under_way_is_the_next_group_up_to_its_bound() {
-        let (queue, mut groups) = start(2, LONG);
+        let (queue, mut groups) = start(2, 1, LONG);
         queue.push(0).unwrap();
         let (first, release) = next(&mut groups).await;
         assert_eq!(first, [0]);
@@ -145,8 +153,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn as_many_groups_as_have_a_turn_are_under_way_at_once() {
+        let (queue, mut groups) = start(3, 2, LONG);
+        queue.push(0).unwrap();
+        let first = next(&mut groups).await;
+        queue.push(1).unwrap();
+        let second = next(&mut groups).await;
+        assert_eq!((first.0, second.0), (vec![0], vec![1]));
+        queue.push(2).unwrap();
+        queue.push(3).unwrap();
+        assert_none_begins(&mut groups).await;
+        drop(second.1);
+        assert_eq!(next(&mut groups).await.0, [2, 3]);
+    }
+
+    #[tokio::test]
     async fn a_group_that_takes_long_is_overtaken_by_the_next_while_a_task_is_free() {
-        let (queue, mut groups) = start(2, Duration::from_millis(2));
+        let (queue, mut groups) = start(2, 1, Duration::from_millis(2));
         let mut held = Vec::new();
         for i in 0..2 {
             queue.push(i).unwrap();

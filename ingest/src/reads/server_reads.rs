@@ -26,6 +26,8 @@ use tokio_postgres::Row;
 const QUEUE: usize = 4_096;
 /// The most reads of one group.
 const GROUP: usize = 64;
+/// Groups of a kind under way at once: while the database works on one, ingest handles the other.
+const TURNS: usize = 2;
 /// How long a group may take before the next one begins beside it. A statement takes some tenths of a millisecond.
 const OVERTAKE_AFTER: Duration = Duration::from_millis(2);
 
@@ -95,8 +97,13 @@ impl ReadsOfKind {
     fn start(round_trips: StoreRoundTrips) -> Self {
         // One more task than connections: while all are in use it waits for one, which the pools' metrics show.
         let concurrency = round_trips.connections.max_size() + 1;
-        let settings =
-            GroupQueueSettings { concurrency, max_group: GROUP, overtake_after: OVERTAKE_AFTER, queue: QUEUE };
+        let settings = GroupQueueSettings {
+            concurrency,
+            turns: TURNS,
+            max_group: GROUP,
+            overtake_after: OVERTAKE_AFTER,
+            queue: QUEUE,
+        };
         Self { queue: GroupQueue::start("records reads", settings, round_trips.clone()), round_trips }
     }
 }

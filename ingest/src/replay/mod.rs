@@ -28,6 +28,7 @@ use tokio::time::Instant;
 /// groups smaller and responses slower. A statement takes some tenths of a millisecond.
 const GROUPING: GroupQueueSettings = GroupQueueSettings {
     concurrency: ReplayStore::CONNECTIONS,
+    turns: 1,
     max_group: 256,
     overtake_after: Duration::from_millis(10),
     queue: 4_096,
