@@ -5,6 +5,7 @@ use common::caller::Caller;
 use common::event::{EventResult, EventStatus, InboundType, read_batch};
 use common::model::{ClientId, KeyPrefix, Scopes, TenantId, text};
 use common::record::{Attribution, ClientBody, Contact, LeadBody, LeadPatch, RecordBody, TripPatch, parse};
+use common::trace::{RequestContext, TraceContext};
 use serde_json::{Value, json};
 use std::fmt::Debug;
 use tests::api_description::validator;
@@ -181,8 +182,8 @@ impl TenantFixture {
         .to_string();
         let envelopes = read_batch(batch.as_bytes(), "acme").expect("a valid batch");
         let (caller, envelope) = (self.caller.clone(), &envelopes[0]);
-        let event =
-            Event { caller: &caller, envelope, request_id: Uuid::nil(), ordinal: self.sent, request_context: None };
+        let request_context = RequestContext { request_id: Uuid::nil(), context: TraceContext::begin(false) };
+        let event = Event { caller: &caller, envelope, ordinal: self.sent, request_context };
         let now = "2026-05-01T12:00:00Z".parse().expect("an instant");
         let mut next_id = || Uuid::try_parse(ID).expect("an id");
         let mut ctx = Context { now, next_id: &mut next_id, numbers: &mut self.numbers, skip_discovery: false };

@@ -122,11 +122,5 @@ fn require_lock(loaded: &Loaded, event: &Event<'_>, result: &EventResult) -> Res
 
 fn rule_event<'a>(event: &UnitEvent<'a>) -> Event<'a> {
     let UnitEvent { meta, envelope, ordinal, request_context } = *event;
-    Event {
-        caller: &meta.caller,
-        envelope,
-        request_id: meta.request_id,
-        ordinal,
-        request_context: Some(request_context),
-    }
+    Event { caller: &meta.caller, envelope, ordinal, request_context }
 }

@@ -16,12 +16,10 @@ pub struct Event<'a> {
     pub caller: &'a Caller,
     /// The event as it was sent.
     pub envelope: &'a Envelope<'a>,
-    /// The id of its request. When its message is redelivered, it is the same.
-    pub request_id: Uuid,
     /// Its index in that request's batch.
     pub ordinal: i16,
-    /// The same id, and the trace context.
-    pub request_context: Option<RequestContext>,
+    /// That request: its id, which is the same when its message is redelivered, and its trace context.
+    pub request_context: RequestContext,
 }
 
 /// Time, ids and numbers for the rules, which are pure.
@@ -71,7 +69,7 @@ impl Event<'_> {
             key_prefix: Some(self.caller.key.as_str().to_owned()),
             origin: self.envelope.origin.clone(),
             occurred_at: self.envelope.occurred_at,
-            request_context: self.request_context,
+            request_context: Some(self.request_context),
         }
     }
 }

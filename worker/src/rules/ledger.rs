@@ -3,12 +3,11 @@
 use super::{Event, EventEffects, Refusal, warnings};
 use crate::state::{LedgerEntry, TenantState};
 use common::event::{EventResult, EventStatus, TravellerDiscovery, WarningDetail};
-use common::trace::RequestContext;
 
 /// The result of an event that was applied before: its first result again, with the status `duplicate`. If the same message is
 /// redelivered, its first reply may be lost, so the status is `accepted` again.
 pub(super) fn repeated_result(entry: &LedgerEntry, event: &Event<'_>) -> EventResult {
-    let same_message = entry.request_id == event.request_id && entry.ordinal == event.ordinal;
+    let same_message = entry.request_id == event.request_context.request_id && entry.ordinal == event.ordinal;
     result(entry, if same_message { EventStatus::Accepted } else { EventStatus::Duplicate })
 }
 
@@ -18,14 +17,14 @@ pub(super) fn record_applied(state: &mut TenantState, event: &Event<'_>, applied
         event_id: event.envelope.event_id.clone(),
         event_type: event.envelope.event_type.as_str().to_owned(),
         key_prefix: event.caller.key.as_str().to_owned(),
-        request_id: event.request_id,
+        request_id: event.request_context.request_id,
         ordinal: event.ordinal,
         client_id: Some(applied.client_id),
         lead_id: applied.lead_id,
         trip_id: applied.trip_id,
         discovery_id: applied.discovery_id,
         warnings: applied.warnings.into_vec(),
-        trace_id: event.request_context.and_then(RequestContext::foreign_trace_id),
+        trace_id: event.request_context.foreign_trace_id(),
     };
     let result = result(&entry, EventStatus::Accepted);
     state.add_to_ledger(entry);

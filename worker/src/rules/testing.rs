@@ -9,6 +9,7 @@ use chrono::{DateTime, Utc};
 use common::caller::Caller;
 use common::event::{Envelope, EventResult, parse_batch};
 use common::model::{ClientId, KeyPrefix, LeadId, Scopes, TenantId};
+use common::trace::{RequestContext, TraceContext};
 use common::write::WriteRefusal;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -66,7 +67,9 @@ pub(crate) fn envelope(id: &str, kind: &str, actor: &Value, payload: &str) -> St
 pub(super) fn events<'a>(
     caller: &'a Caller, request_id: Uuid, batch: &'a [Envelope<'a>], first: i16,
 ) -> Vec<Event<'a>> {
-    let event = |(ordinal, envelope)| Event { caller, envelope, request_id, ordinal, request_context: None };
+    let context = TraceContext::parse("00-00000000000000000000000000000001-0000000000000001-00").unwrap();
+    let request_context = RequestContext { request_id, context };
+    let event = |(ordinal, envelope)| Event { caller, envelope, ordinal, request_context };
     (first..).zip(batch).map(event).collect()
 }
 
