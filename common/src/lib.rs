@@ -31,7 +31,6 @@ pub mod program;
 pub mod progress;
 pub mod record;
 pub mod retention;
-pub mod retry;
 pub mod sealed;
 pub mod settings;
 pub mod shares;

@@ -1,15 +1,16 @@
 //! Whether an operation works: one log line when it begins to fail and one when it works again, however many uses fail meanwhile;
-//! metrics; and the waits until it works again.
+//! metrics; and the wait until it works again.
 
 use crate::health;
 use crate::limited;
 use crate::log_limit::LogLimit;
 use crate::metrics::{self as names, OUTAGE, OUTAGE_FAILURES};
-use crate::retry::RetryWaits;
 use metrics::Gauge;
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 /// Whether an operation fails.
@@ -66,11 +67,10 @@ impl Outage {
         }
     }
 
-    /// Repeats `attempt`, with `waits` in between, while it fails with an error that `is_outage` says to wait for. `None` when the
+    /// Repeats `attempt`, with `wait` in between, while it fails with an error that `is_outage` says to wait for. `None` when the
     /// program shuts down in a wait; an attempt is never interrupted, because it may be committing.
     pub async fn wait_out<T, E: Display, R>(
-        &self, mut waits: RetryWaits, shutdown: &CancellationToken, is_outage: fn(&E) -> bool,
-        mut attempt: impl FnMut() -> R,
+        &self, wait: Duration, shutdown: &CancellationToken, is_outage: fn(&E) -> bool, mut attempt: impl FnMut() -> R,
     ) -> Option<Result<T, E>>
     where
         R: Future<Output = Result<T, E>>,
@@ -84,7 +84,7 @@ impl Outage {
                     return Some(done);
                 }
             }
-            waits.wait_unless_shutdown(shutdown).await?;
+            shutdown.run_until_cancelled(sleep(wait)).await?;
         }
     }
 
@@ -124,17 +124,16 @@ mod tests {
     #[tokio::test]
     async fn an_outage_is_waited_out_until_shutdown_and_other_errors_are_returned() {
         static OUTAGE: Outage = Outage::new("test", "it fails; retrying");
-        let (waits, shutdown) = (RetryWaits::every(Duration::ZERO), CancellationToken::new());
+        let (wait, shutdown) = (Duration::ZERO, CancellationToken::new());
         let (mut attempts, is_outage) = (0, |error: &&str| *error == "away");
         let attempt = || {
             attempts += 1;
             std::future::ready(if attempts < 3 { Err("away") } else { Err::<(), _>("wrong") })
         };
-        assert_eq!(OUTAGE.wait_out(waits, &shutdown, is_outage, attempt).await, Some(Err("wrong")));
+        assert_eq!(OUTAGE.wait_out(wait, &shutdown, is_outage, attempt).await, Some(Err("wrong")));
         assert_eq!(attempts, 3);
         shutdown.cancel();
-        let (waits, attempt) =
-            (RetryWaits::every(Duration::from_secs(3600)), || std::future::ready(Err::<(), _>("away")));
-        assert_eq!(OUTAGE.wait_out(waits, &shutdown, is_outage, attempt).await, None);
+        let (wait, attempt) = (Duration::from_secs(3600), || std::future::ready(Err::<(), _>("away")));
+        assert_eq!(OUTAGE.wait_out(wait, &shutdown, is_outage, attempt).await, None);
     }
 }

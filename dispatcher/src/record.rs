@@ -8,7 +8,6 @@ use common::db::{Database, TxError, column};
 use common::log_limit::LogLimit;
 use common::model::{DeliveryState, TenantId};
 use common::outage::Outage;
-use common::retry::RetryWaits;
 use common::{activity, clock, health, limited};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -27,11 +26,11 @@ const BATCH_MAX: usize = 512;
 /// Shortest time between the starts of two transactions. The first result after a pause is written at once, later ones are
 /// batched. The delay affects no receiver, because the webhook was sent.
 const BATCH_INTERVAL: Duration = Duration::from_millis(4);
-/// Waits between retries while the database is unavailable.
 pub(crate) static OUTAGE: Outage = Outage::new("record deliveries", "recording deliveries failed; retrying");
 /// The wait until results are recorded again whose deliveries other transactions have locked.
 const LOCKED_WAIT: Duration = Duration::from_millis(250);
-const OUTAGE_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(250));
+/// The wait between retries while the database is unavailable.
+const OUTAGE_WAIT: Duration = Duration::from_millis(250);
 
 /// A result, and when its attempt ended. The number of those that wait is limited by the number of deliveries that are held.
 pub(crate) type Pending = (AttemptRecord, Instant);
@@ -127,7 +126,7 @@ impl Recorder {
         // It is waited for during a drain, too.
         let never = CancellationToken::new();
         let write = || store::record(&self.database, self.dispatcher, batch);
-        let written = OUTAGE.wait_out(OUTAGE_WAITS, &never, is_outage, write).await;
+        let written = OUTAGE.wait_out(OUTAGE_WAIT, &never, is_outage, write).await;
         let (count, locked) = written.unwrap_or_else(|| Ok((0, HashSet::new())))?;
         let count = batch.len() - locked.len() - count;
         if count > 0 {

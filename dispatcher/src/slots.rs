@@ -12,7 +12,6 @@ use common::log_limit::LogLimit;
 use common::metrics::DISPATCHER_SLOTS;
 use common::model::SLOTS;
 use common::periodic::ticks;
-use common::retry::RetryWaits;
 use common::settings::DatabaseUrl;
 use common::{health, limited};
 use std::sync::Arc;
@@ -28,7 +27,7 @@ static FAILED: LogLimit<1> = LogLimit::new();
 const RENEW_INTERVAL: Duration = Duration::from_secs(1);
 /// How long this program trusts a renewal: less than the five seconds of the lease, because clocks do not run at the same speed.
 const TRUSTED: Duration = Duration::from_secs(4);
-const RETRY_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(250));
+const RETRY_WAIT: Duration = Duration::from_millis(250);
 /// Maximum time that Postgres may take to respond.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Notification channels, and the time limits of a server whose client is stuck.
@@ -61,7 +60,7 @@ pub(crate) struct SlotHolder {
 pub(crate) async fn hold_slots(mut holder: SlotHolder, url: DatabaseUrl) {
     let setup = SESSION_SETUP;
     let settings = DatabaseSessionConfig { url, name: "dispatcher_slots", within: RESPONSE_TIMEOUT, setup };
-    health::watch(run_session(&settings, RETRY_WAITS, &mut holder, &CancellationToken::new())).await;
+    health::watch(run_session(&settings, RETRY_WAIT, &mut holder, &CancellationToken::new())).await;
 }
 
 impl SessionWork for SlotHolder {

@@ -3,8 +3,9 @@
 use super::dial::{DialError, dial, longest_connect};
 use super::mac::MessageKeys;
 use super::topology::{self, Queue, QueueUse, queue_name};
+use crate::limited;
+use crate::log_limit::LogLimit;
 use crate::metrics::BROKER_CONNECTED;
-use crate::retry::RetryWaits;
 use crate::settings::BrokerSettings;
 use futures_util::StreamExt;
 use lapin::{Connection, Event};
@@ -12,13 +13,16 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// Waits between attempts to connect: the first and the longest.
-const RETRY_WAITS: RetryWaits = RetryWaits::doubling(Duration::from_millis(100), Duration::from_secs(2));
+/// The wait before a further attempt to connect: programs are ready again within a second.
+const RETRY_WAIT: Duration = Duration::from_millis(200);
 /// How often the connection's status is polled, besides waiting for its events.
 const STATUS_POLL_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Limits the log lines of attempts that fail.
+static FAILURES: LogLimit<2> = LogLimit::new();
 
 /// The connections of this process, by name: the metric is about all of them.
 static CONNECTED: ConnectionStates = ConnectionStates(Mutex::new(BTreeMap::new()));
@@ -143,7 +147,6 @@ struct Target {
 }
 
 async fn supervise(target: Target, link: watch::Sender<Option<Arc<Link>>>, shutdown: CancellationToken) {
-    let mut waits = RETRY_WAITS;
     while !shutdown.is_cancelled() {
         let connected = timeout(longest_connect(&target.settings), connect(&target)).await;
         if !matches!(connected, Ok(Ok(_))) {
@@ -152,7 +155,6 @@ async fn supervise(target: Target, link: watch::Sender<Option<Arc<Link>>>, shutd
         }
         match connected {
             Ok(Ok((connection, place))) => {
-                waits.reset();
                 let current = Arc::new(Link { connection });
                 link.send_replace(Some(Arc::clone(&current)));
                 CONNECTED.report(target.program, true);
@@ -168,10 +170,10 @@ async fn supervise(target: Target, link: watch::Sender<Option<Arc<Link>>>, shutd
                     tracing::warn!("broker connection lost; reconnecting");
                 }
             }
-            Ok(Err(error)) => tracing::warn!(%error, "connecting to the broker failed; retrying"),
-            Err(_) => tracing::warn!("connecting to the broker timed out; retrying"),
+            Ok(Err(error)) => limited!(FAILURES[0], warn, %error, "connecting to the broker failed; retrying"),
+            Err(_) => limited!(FAILURES[1], warn, "connecting to the broker timed out; retrying"),
         }
-        waits.wait_unless_shutdown(&shutdown).await;
+        shutdown.run_until_cancelled(sleep(RETRY_WAIT)).await;
     }
 }
 
@@ -193,7 +195,7 @@ async fn watch_until_lost(connection: &Connection, shutdown: &CancellationToken)
                 // Publishing checks the connection's status for whether publishers are blocked.
                 Some(_) => {}
             },
-            () = tokio::time::sleep(STATUS_POLL_INTERVAL) => {}
+            () = sleep(STATUS_POLL_INTERVAL) => {}
             () = shutdown.cancelled() => return,
         }
     }

@@ -14,7 +14,6 @@ use super::topology::Queue;
 use super::unacknowledged::{self, UnacknowledgedGuard};
 use crate::health;
 use crate::metrics::{self as names, APPLY_DURATION, DEAD_LETTERED, QUEUE_LAG, REDELIVERED};
-use crate::retry::RetryWaits;
 use futures_util::stream::SelectAll;
 use futures_util::{FutureExt, StreamExt};
 use lapin::message::Delivery;
@@ -25,13 +24,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 /// Maximum time that canceling a consumer or closing a channel may take: a broker that blocks publishers does not respond.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Waits before a consumer that was lost is opened again.
-const REOPEN_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(250));
+/// The wait before a consumer that was lost is opened again.
+const REOPEN_WAIT: Duration = Duration::from_millis(250);
 /// How often a consumer that receives nothing looks whether its channel is open.
 const CHANNEL_CHECK: Duration = Duration::from_secs(5);
 /// The longest wait for other messages before those that were put off are tried again.
@@ -81,7 +80,6 @@ pub async fn run_unit_consumer<H: UnitHandler>(
     unacknowledged::register(queue);
     register_counters(queue, H::DEAD_LETTER_REASONS);
     let mut settler = Settler::new(reply_connection, queue);
-    let mut waits = REOPEN_WAITS;
     // Both connections are needed: messages that are consumed must be replied to.
     let link = async || {
         let link = broker.link().await?;
@@ -100,7 +98,7 @@ pub async fn run_unit_consumer<H: UnitHandler>(
             }
             Err(error) => log_cannot_consume(queue, &error),
         }
-        waits.wait_unless_shutdown(shutdown).await;
+        shutdown.run_until_cancelled(sleep(REOPEN_WAIT)).await;
     }
 }
 

@@ -10,7 +10,6 @@ use super::topology::Queue;
 use crate::cpu_bound::run_cpu_bound;
 use crate::limited;
 use crate::log_limit::LogLimit;
-use crate::retry::RetryWaits;
 use futures_util::StreamExt;
 use lapin::message::Delivery;
 use lapin::options::BasicConsumeOptions;
@@ -22,7 +21,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -32,8 +31,8 @@ static LOST: LogLimit<{ Queue::ALL.len() }> = LogLimit::new();
 
 const REPLY_TO: &str = "amq.rabbitmq.reply-to";
 
-/// Waits before a lost reply channel is opened again.
-const REOPEN_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(50));
+/// The wait before a lost reply channel is opened again.
+const REOPEN_WAIT: Duration = Duration::from_millis(50);
 
 /// How often the reservations of abandoned messages are checked, and whether the broker still confirms messages.
 const CHECK: Duration = Duration::from_secs(5);
@@ -211,7 +210,7 @@ impl ReplyChannel {
         };
         let (mut before, mut was_refused) = (count(), false);
         loop {
-            tokio::time::sleep(CHECK).await;
+            sleep(CHECK).await;
             let now = count();
             let is_refused = now.0 == before.0 && now.1 > before.1 && self.is_empty(broker).await;
             let is_stuck = is_refused && was_refused || now.0 == before.0 && now.2 && before.2;
@@ -269,7 +268,7 @@ impl ReplyChannel {
 pub(super) async fn run_reply_channel(
     broker: Broker, queue: Queue, current: watch::Sender<Option<Arc<ReplyChannel>>>, shutdown: CancellationToken,
 ) {
-    let (mut orphaned, mut waits, mut leave_at) = (Holds::new(), REOPEN_WAITS, Instant::now());
+    let (mut orphaned, mut leave_at) = (Holds::new(), Instant::now());
     while let Some(Some(link)) = shutdown.run_until_cancelled(broker.link()).await {
         // Only now, after a reconnect, does their hold time begin: without a broker the worker may have applied nothing meanwhile.
         for hold in orphaned.drain(..) {
@@ -284,7 +283,7 @@ pub(super) async fn run_reply_channel(
             let lost = std::mem::take(&mut *reply_channel.pending());
             orphaned.extend(lost.into_values().flat_map(|pending| pending.holds));
         }
-        waits.wait_unless_shutdown(&shutdown).await;
+        shutdown.run_until_cancelled(sleep(REOPEN_WAIT)).await;
     }
 }
 

@@ -4,7 +4,6 @@ use super::connect::{DriverConnection, connect};
 use super::demotion;
 use super::error::TxError;
 use crate::health;
-use crate::retry::RetryWaits;
 use crate::settings::DatabaseUrl;
 use futures_util::future::poll_fn;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{AsyncMessage, Client, Error, Row, Statement, ToStatement};
 use tokio_util::sync::CancellationToken;
@@ -42,15 +41,14 @@ pub trait SessionWork: Send {
     fn failed(&mut self, error: &TxError);
 }
 
-/// Opens a session and works on it, and again with `waits` after each failure, until the work or the program ends. A shutdown
+/// Opens a session and works on it, and again `wait` after each failure, until the work or the program ends. A shutdown
 /// interrupts opening a session; it is up to the work to end then.
 pub async fn run_session(
-    settings: &DatabaseSessionConfig, mut waits: RetryWaits, work: &mut impl SessionWork, shutdown: &CancellationToken,
+    settings: &DatabaseSessionConfig, wait: Duration, work: &mut impl SessionWork, shutdown: &CancellationToken,
 ) {
     while let Some(opened) = shutdown.run_until_cancelled(DatabaseSession::open(settings)).await {
         let ended = match opened {
             Ok(session) => {
-                waits.reset();
                 let session = Arc::new(session);
                 work.run(&session).await
             }
@@ -58,7 +56,7 @@ pub async fn run_session(
         };
         let Err(error) = ended else { return };
         work.failed(&error);
-        waits.wait_unless_shutdown(shutdown).await;
+        shutdown.run_until_cancelled(sleep(wait)).await;
     }
 }
 
@@ -198,8 +196,8 @@ mod tests {
         let settings = DatabaseSessionConfig { url, name: "test", within, setup: "" };
         let shutdown = CancellationToken::new();
         let mut work = Failures { count: 0, shutdown: shutdown.clone() };
-        let waits = RetryWaits::every(Duration::from_millis(1));
-        timeout(within, run_session(&settings, waits, &mut work, &shutdown)).await.expect("it ends at shutdown");
+        let wait = Duration::from_millis(1);
+        timeout(within, run_session(&settings, wait, &mut work, &shutdown)).await.expect("it ends at shutdown");
         assert_eq!(work.count, 3);
     }
 }

@@ -6,7 +6,6 @@ use crate::store::api_keys::{self, CHANGED, REVISION};
 use common::db::{DatabaseSession, DatabaseSessionConfig, SessionWork, TxError, run_session};
 use common::outage::Outage;
 use common::periodic::ticks;
-use common::retry::RetryWaits;
 use common::settings::DatabaseUrl;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 const POLL: Duration = Duration::from_millis(400);
 /// How often it checks that the server has not been demoted: changes are made on another one then.
 const DEMOTION_CHECK: Duration = Duration::from_secs(2);
-/// The waits before a new connection.
-const RECONNECT_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(200));
+/// The wait before a new connection.
+const RECONNECT_WAIT: Duration = Duration::from_millis(200);
 /// Keys that are read at once.
 const ROWS: i64 = 2_000;
 
@@ -33,7 +32,7 @@ pub(crate) async fn watch_keys(url: DatabaseUrl, keys: Arc<Keys>) {
     let setup = api_keys::LISTEN;
     let settings = DatabaseSessionConfig { url, name: "ingest_keys", within: MAX_STALENESS, setup };
     let mut watch = KeyWatch { keys, outage: store::outage_of_requests("keys") };
-    run_session(&settings, RECONNECT_WAITS, &mut watch, &CancellationToken::new()).await;
+    run_session(&settings, RECONNECT_WAIT, &mut watch, &CancellationToken::new()).await;
 }
 
 impl SessionWork for KeyWatch {

@@ -2,9 +2,7 @@
 //! actions of each are applied in the order in which they were stored. Each worker does so: the transaction of an action locks
 //! its row, and removes it, so that no other worker applies it or a later one of its tenant meanwhile.
 
-use super::crm::{
-    ActionOutcome, Handling, OUTAGE, OUTAGE_WAITS, WAITING_MAX, WaitingActions, parse_action, until_done,
-};
+use super::crm::{ActionOutcome, Handling, OUTAGE, OUTAGE_WAIT, WAITING_MAX, WaitingActions, parse_action, until_done};
 use crate::pipeline::Pipeline;
 use crate::pipeline::advisor::ReceivedAction;
 use crate::store::{self, StoredAction, TENANTS_OF_TURN};
@@ -155,7 +153,7 @@ impl ActionLane {
         }
         let received = ReceivedAction { tenant, number, action, message_id, request_context };
         let apply = || self.pipeline.apply_action(received);
-        let applied = OUTAGE.wait_out(OUTAGE_WAITS, &self.shutdown, TxError::is_unavailable, apply);
+        let applied = OUTAGE.wait_out(OUTAGE_WAIT, &self.shutdown, TxError::is_unavailable, apply);
         match applied.await {
             None | Some(Ok(None) | Err(TxError::Locked(_))) => ActionOutcome::PutOff,
             Some(Ok(Some(Ok(acted)))) => ActionOutcome::Applied(acted),

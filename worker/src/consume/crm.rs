@@ -14,7 +14,6 @@ use common::message::ActionMeta;
 use common::metrics::{ACTIONS, APPLY_DURATION};
 use common::model::TenantId;
 use common::outage::Outage;
-use common::retry::RetryWaits;
 use common::trace::{RequestContext, SpanKind, TraceContext, TraceSpan};
 use common::write::WriteRefusal;
 use common::{activity, limited};
@@ -27,10 +26,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::Span;
 use uuid::Uuid;
 
-/// Waits between attempts while the database is unavailable.
 pub(super) static OUTAGE: Outage =
     Outage::new("apply advisor actions", "Postgres is unavailable; retrying the advisor action");
-pub(super) const OUTAGE_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(250));
+/// The wait between attempts while the database is unavailable.
+pub(super) const OUTAGE_WAIT: Duration = Duration::from_millis(250);
 
 /// Maximum number of actions that wait in the database. Further ones stay in the queue.
 pub(super) const WAITING_MAX: u32 = 1_000_000;
@@ -162,7 +161,7 @@ impl ActionIntake {
 pub(super) async fn until_done<T, R: Future<Output = Result<T, TxError>>>(
     shutdown: &CancellationToken, statement: impl FnMut() -> R,
 ) -> Option<T> {
-    OUTAGE.wait_out(OUTAGE_WAITS, shutdown, |_| true, statement).await?.ok()
+    OUTAGE.wait_out(OUTAGE_WAIT, shutdown, |_| true, statement).await?.ok()
 }
 
 /// What is logged, traced and counted of a message while it is handled.

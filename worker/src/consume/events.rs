@@ -17,7 +17,6 @@ use common::message::BatchMeta;
 use common::metrics::{APPLY_DURATION, EVENTS};
 use common::model::TenantId;
 use common::outage::Outage;
-use common::retry::RetryWaits;
 use common::trace::{RequestContext, TraceContext};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -25,9 +24,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
-/// Waits between attempts while the database is unavailable.
 pub(super) static OUTAGE: Outage = Outage::new("apply events", "Postgres is unavailable; retrying the unit of events");
-const OUTAGE_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(250));
+/// The wait between attempts while the database is unavailable.
+const OUTAGE_WAIT: Duration = Duration::from_millis(250);
 /// The number of events that is assumed for a message whose metadata cannot be parsed.
 const ASSUMED_EVENTS: usize = 100;
 /// `error` of an event that failed because of an internal error.
@@ -146,7 +145,7 @@ impl EventsHandler {
         &self, events: &[UnitEvent<'_>], skip_discovery: bool,
     ) -> Result<Result<Vec<EventResult>, TxError>, PutOff> {
         let apply = || self.pipeline.apply_events(events, skip_discovery);
-        let applied = OUTAGE.wait_out(OUTAGE_WAITS, &self.shutdown, TxError::is_unavailable, apply);
+        let applied = OUTAGE.wait_out(OUTAGE_WAIT, &self.shutdown, TxError::is_unavailable, apply);
         match applied.await {
             None | Some(Err(TxError::Locked(_))) => Err(PutOff),
             Some(applied) => Ok(applied),

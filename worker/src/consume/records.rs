@@ -13,19 +13,18 @@ use common::metrics::APPLY_DURATION;
 use common::model::TenantId;
 use common::outage::Outage;
 use common::record::parse;
-use common::retry::RetryWaits;
 use common::trace::{RequestContext, SpanKind, TraceContext, TraceSpan};
 use common::write::{WriteMeta, WriteRefusal, WriteReply, WriteTarget};
 use common::{activity, clock, health, limited};
 use std::collections::HashSet;
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use tracing::{Instrument, Span};
 
-/// Waits between attempts while the database is unavailable; the write's deadline ends the attempts.
 pub(super) static OUTAGE: Outage =
     Outage::new("apply records writes", "Postgres is unavailable; retrying the records write");
-const OUTAGE_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(100));
+/// The wait between attempts while the database is unavailable; the write's deadline ends the attempts.
+const OUTAGE_WAIT: Duration = Duration::from_millis(100);
 
 /// Limits the log lines about failed units, failed writes, failed itineraries and an unavailable database.
 static LOG_LIMITS: LogLimit<3> = LogLimit::new();
@@ -161,7 +160,7 @@ impl RecordsHandler {
     /// with 503, it is not started. `None` if another transaction holds a lock.
     async fn write(&self, received: ReceivedWrite<'_>) -> Option<WriteResult> {
         let ReceivedWrite { meta, write, .. } = received;
-        let (mut skip_itinerary, mut waits) = (false, OUTAGE_WAITS);
+        let mut skip_itinerary = false;
         while clock::database_now() < meta.deadline {
             health::beat();
             let error = match self.pipeline.write_records(&[received], skip_itinerary).await {
@@ -183,7 +182,7 @@ impl RecordsHandler {
             } else {
                 OUTAGE.report_failure(&error);
             }
-            waits.wait().await;
+            sleep(OUTAGE_WAIT).await;
         }
         Some(Err(WriteRefusal::ProcessingTimeout))
     }
