@@ -26,9 +26,10 @@ use tokio_postgres::Row;
 const QUEUE: usize = 4_096;
 /// The most reads of one group.
 const GROUP: usize = 64;
-/// Groups of a kind under way at once: while the database works on one, ingest handles the other.
+/// Groups of a kind that have a turn: while the database works on one, ingest handles the other. Without a commit to wait
+/// for, both together are faster than one of twice the size, other than groups of replay entries.
 const TURNS: usize = 2;
-/// How long a group may take before the next one begins beside it. A statement takes some tenths of a millisecond.
+/// How long a group may take before its turn ends. A statement takes some tenths of a millisecond.
 const OVERTAKE_AFTER: Duration = Duration::from_millis(2);
 
 impl Lookup for RecordLookup {
@@ -99,7 +100,7 @@ impl ReadsOfKind {
         let concurrency = round_trips.connections.max_size() + 1;
         let settings = GroupQueueSettings {
             concurrency,
-            turns: TURNS,
+            turns: TURNS.min(round_trips.connections.max_size()),
             max_group: GROUP,
             overtake_after: OVERTAKE_AFTER,
             queue: QUEUE,
