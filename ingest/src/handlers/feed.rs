@@ -101,7 +101,8 @@ pub(super) async fn handle(
     let (caller, waits) = (verified.caller(), &services.feed_waits);
     let asked = parse(head.query(), &caller.key);
     let wait = asked.as_ref().map_or(Duration::ZERO, |(_, wait)| *wait);
-    // Before the signature is used up, so that a refused request may be sent again.
+    // 401 of a known replay comes before the 503, which comes before the signature is used up: it may be sent again.
+    services.replays.entry(verified, None)?;
     let _place = (!wait.is_zero()).then(|| waits.take_place(caller.tenant_id)).transpose()?;
     let until = Instant::now() + wait;
     let asked = asked.map(|(query, _)| query);

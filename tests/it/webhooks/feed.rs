@@ -195,7 +195,13 @@ async fn a_request_waits_for_a_place_until_a_delivery_comes_its_key_or_subscript
     let builder = World::with().set("CONNECT_SHUTDOWN_TIMEOUT", "5s");
     let mut outbound = OutboundWorld::join(builder).await;
     let (key, _) = outbound.reader("/hooks").await;
+    let used = request(&key, "wait=1");
+    for status in [200, 401] {
+        assert_eq!(outbound.world.http().send(&used).await.status, status);
+    }
     let (refused, waiting) = outbound.fill_waits(&key).await;
+    // Also while no place is free.
+    outbound.world.http().send(&used).await.assert_error(401, "unauthorized");
     drop(waiting);
     let send = async || outbound.world.http().send(&refused).await.status;
     until_equal("its signature is not used up, and it waits", 200, send).await;
