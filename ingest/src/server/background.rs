@@ -1,4 +1,4 @@
-//! Background tasks: gauges, readiness, and returning freed memory.
+//! Background tasks: gauges and readiness.
 
 use crate::auth::Keys;
 use crate::publish::QueuePublisher;
@@ -7,7 +7,6 @@ use common::db::{Client, Database, is_verified, verify_master_key};
 use common::health::Health;
 use common::periodic::ticks;
 use common::sealed::MasterKeys;
-use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -25,23 +24,6 @@ pub(super) const BROKER: &str = "broker";
 const EVERY: Duration = Duration::from_millis(500);
 /// How long Postgres may take to respond to a readiness check.
 const POSTGRES_WITHIN: Duration = Duration::from_secs(1);
-
-/// How often freed memory is returned to the system.
-const RETURN_EVERY: Duration = Duration::from_secs(1);
-/// Larger than the blocks that mimalloc serves from a thread's pages: such a block is allocated from an arena and freed to it.
-const ARENA_BLOCK: usize = 1 << 20;
-
-/// Returns memory that bodies have freed to the system, until the program ends.
-///
-/// mimalloc returns free memory only when a block is next freed to an arena. Without this task an idle ingest would keep
-/// the memory of a burst of large bodies until the next burst. The block is never touched, so it uses no memory.
-pub(super) async fn return_freed_memory() {
-    let mut ticks = ticks(RETURN_EVERY);
-    loop {
-        ticks.tick().await;
-        drop(black_box(Vec::<u8>::with_capacity(ARENA_BLOCK)));
-    }
-}
 
 /// Sets the pools' gauges, until the program ends.
 pub(super) async fn observe_pools(pools: Vec<Database>) {

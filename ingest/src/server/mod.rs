@@ -157,7 +157,6 @@ fn start_services(
     tokio::spawn(uses.clone().write_regularly());
     let refused = KeyRequestRecorder::new(replay_db.clone());
     tokio::spawn(refused.clone().write_regularly());
-    tokio::spawn(background::return_freed_memory());
     tokio::spawn(background::observe_pools(pools));
     let backlogs = queues.iter().map(|queue| queue.backlog().clone()).collect();
     tokio::spawn(report_pressure(replay_db.clone(), backlogs));

@@ -1,6 +1,7 @@
 //! One caller cannot exhaust what all callers share: the look-up of keys, and memory for bodies.
 
 use futures_util::future::join_all;
+use std::fs;
 use std::net::SocketAddr;
 use tests::raw::RawConnection;
 use tests::{ApiKey, EVENTS, HttpRequest, Program, World, batch, event, until, until_equal};
@@ -24,6 +25,22 @@ async fn begin(source: [u8; 4], address: SocketAddr, request: &HttpRequest) -> R
     let mut connection = RawConnection::from(source, address).await;
     connection.send_request(request).await;
     connection
+}
+
+/// Sends all but the last byte of a chunk that is almost as large as `bytes`.
+async fn stall(source: [u8; 4], world: &World, bytes: usize) -> RawConnection {
+    let mut connection = RawConnection::from(source, world.http().address()).await;
+    let size = bytes - 1;
+    let head = format!("POST {EVENTS} HTTP/1.1\r\nhost: connect\r\ntransfer-encoding: chunked\r\n\r\n{size:x}\r\n");
+    connection.send([head.as_bytes(), &vec![b' '; size - 1]].concat()).await;
+    connection
+}
+
+/// Resident MiB of ingest.
+fn resident(world: &World) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", world.ingests[0].id())).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") / 1024
 }
 
 /// The status code of a request from an address.
@@ -62,14 +79,7 @@ async fn stalled_bodies_of_one_address_leave_memory_for_another() {
         .set("CONNECT_BODY_TIMEOUT", "1m")
         .join()
         .await;
-    let stalled = join_all((0..40).map(async |_| {
-        let mut connection = RawConnection::from(STRANGER, world.http().address()).await;
-        let size = (1 << 20) - 1;
-        let head = format!("POST {EVENTS} HTTP/1.1\r\nhost: connect\r\ntransfer-encoding: chunked\r\n\r\n{size:x}\r\n");
-        connection.send([head.as_bytes(), &vec![b' '; size - 1]].concat()).await;
-        connection
-    }))
-    .await;
+    let stalled = join_all((0..40).map(|_| stall(STRANGER, &world, 1 << 20))).await;
     let reason = [("reason", "body")];
     // At 1 MiB each, the budget holds at most 16.
     let refused = async || world.ingests[0].metrics().await.sum("connect_overloaded_total", &reason);
@@ -77,6 +87,25 @@ async fn stalled_bodies_of_one_address_leave_memory_for_another() {
     let large = world.key.events(large_body(&world.key, 1_000_000));
     assert_eq!(status(CALLER, &world, &large).await, Some(200));
     drop(stalled);
+}
+
+#[tokio::test]
+async fn stalled_bodies_of_many_networks_take_no_more_memory_than_their_budget_and_give_it_back() {
+    let world = World::with()
+        .workers(0)
+        .set("CONNECT_MAX_BODY", "4MiB")
+        .set("CONNECT_BODY_BUDGET", "64MiB")
+        .set("CONNECT_BODY_TIMEOUT", "2m")
+        .start()
+        .await;
+    let before = resident(&world);
+    let stalled = join_all((0..40).map(|i| stall([127, 0, 1 + i % 16, 1], &world, 4 << 20))).await;
+    // Beside the bodies, which would be 160 MiB, there are read buffers, and what the allocator keeps.
+    let (budget, beside) = (64, 32);
+    until("the budget is held", async || resident(&world), |held| *held >= before + budget * 4 / 5).await;
+    assert!(resident(&world) < before + budget + beside, "{} MiB, {before} before", resident(&world));
+    drop(stalled);
+    until("the memory is given back", async || resident(&world), |held| *held < before + beside).await;
 }
 
 #[tokio::test]
