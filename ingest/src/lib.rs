@@ -27,7 +27,7 @@ pub mod store;
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
     use std::fs;
     use std::path::Path;
 
@@ -48,6 +48,9 @@ mod tests {
 
     #[test]
     fn a_module_uses_only_those_below_it_and_there_are_eight_floors() {
+        let module = |line: &'static str| line.split_once("mod ")?.1.strip_suffix(';');
+        let declared = include_str!("lib.rs").lines().take_while(|line| !line.starts_with("#[cfg")).filter_map(module);
+        assert_eq!(declared.collect::<BTreeSet<_>>(), BTreeSet::from(MODULES));
         let mut floors = BTreeMap::new();
         for (place, module) in MODULES.iter().enumerate().rev() {
             let mut floor = 1;
