@@ -37,7 +37,7 @@ pub(crate) struct Auth {
 }
 
 /// A request that passed steps 1 to 6.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Verified {
     key: Arc<ApiKey>,
     signature: Signature,

@@ -81,12 +81,12 @@ pub(super) async fn find(
 
 /// 404 for a malformed id (D18).
 pub(super) fn client_id(text: &str) -> Result<ClientId, Refusal> {
-    ClientId::parse(text).ok_or(Refusal::Write(WriteRefusal::NotFound))
+    ClientId::parse(text).ok_or_else(not_found)
 }
 
 /// 404 for a malformed id (D18).
 pub(super) fn lead_id(text: &str) -> Result<LeadId, Refusal> {
-    LeadId::parse(text).ok_or(Refusal::Write(WriteRefusal::NotFound))
+    LeadId::parse(text).ok_or_else(not_found)
 }
 
 /// 400 without a field to look for.

@@ -29,8 +29,8 @@ pub(crate) struct ValidBatch {
     pub(crate) dry_run: bool,
 }
 
-/// Publishes batches to the queue of events; cheap to clone.
-#[derive(Clone, Debug)]
+/// Publishes batches to the queue of events.
+#[derive(Debug)]
 pub(crate) struct EventPublisher {
     pub(crate) queue: QueuePublisher,
     bundles: Bundles,

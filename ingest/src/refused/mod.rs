@@ -94,20 +94,19 @@ impl KeyRequestRecorder {
             }
         };
         let Err(refusal) = result else { return count_accepted() };
+        let status = refusal.status().as_u16();
+        if matches!(status, 404 | 409 | 412) {
+            return count_accepted();
+        }
         // The only failure of authentication that is left once a request is verified.
         let is_replayed = matches!(refusal, Refusal::Unauthorized);
         let (reason, detail) =
             if is_replayed { (AuthFailure::Replayed.as_str().to_owned(), None) } else { detail::of_refusal(refusal) };
-        match refusal.status().as_u16() {
-            404 | 409 | 412 => count_accepted(),
-            status => {
-                let refused = row(head, body, key, (status, &reason), detail);
-                let signed_at = Some(verified.signature().timestamp());
-                self.add(true, RefusedRow { signed_at, ..refused }, body);
-                if status >= 500 && is_counted {
-                    activity::count_failure(verified.caller().tenant_id, Cause::Response(reason), None);
-                }
-            }
+        let refused = row(head, body, key, (status, &reason), detail);
+        let signed_at = Some(verified.signature().timestamp());
+        self.add(true, RefusedRow { signed_at, ..refused }, body);
+        if status >= 500 && is_counted {
+            activity::count_failure(verified.caller().tenant_id, Cause::Response(reason), None);
         }
     }
 

@@ -91,7 +91,7 @@ pub(crate) async fn await_result<L: Lookup>(
 /// What all round trips need to write entries.
 #[derive(Debug)]
 pub(crate) struct EntryContext {
-    pub(crate) partitions: ReplayPartitions,
+    pub(super) partitions: ReplayPartitions,
     pub(super) known_replays: KnownReplays,
 }
 

@@ -23,7 +23,6 @@ common::statements! {
 }
 
 /// A row of [`CHANGED`].
-#[derive(Clone)]
 pub(crate) struct Row {
     pub(crate) prefix: KeyPrefix,
     pub(crate) tenant_id: Uuid,

@@ -1,11 +1,10 @@
-//! Look-ups of records for many requests in one round trip.
+//! Look-ups of records for many requests in one statement.
 
 use super::clients::ClientIdentity;
 use super::deliveries::{self, FeedQuery};
 use super::{clients, leads, trips};
 use common::db::{Client, Sql, TxError, column};
 use common::model::{ClientId, LeadId, TenantId};
-use futures_util::future::{join_all, join3};
 use std::sync::Arc;
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::Row;
@@ -95,74 +94,49 @@ impl RecordQuery {
     }
 }
 
-/// Runs the queries of many requests: one statement for each kind of record, all sent at once. Returns the rows of each
-/// request. A query without a response by `deadline` fails as unavailable; the connection must not be reused then.
+/// Runs the queries of a group, which are of one kind, with one statement. Returns the rows of each request. Without a
+/// response by `deadline` they fail as unavailable; the connection must not be reused then.
 pub(crate) async fn find(client: &Client, lookups: &[&RecordLookup], deadline: Instant) -> Vec<LookupRows> {
-    let kinds =
-        [clients::BY_IDS, leads::BY_IDS, trips::OF_LEADS].map(|statement| by_ids(client, statement, lookups, deadline));
-    let alone = lookups.iter().enumerate().filter_map(|(index, lookup)| {
-        let (statement, value) = lookup.query.own_statement()?;
-        Some(async move { (index, run(client, statement, &[&lookup.tenant.0, &value], deadline).await) })
-    });
-    let mut found: Vec<LookupRows> = lookups.iter().map(|_| Ok(Vec::new())).collect();
-    let feeds = feeds(client, lookups, deadline);
-    let (kinds, feeds, alone) = join3(join_all(kinds), feeds, join_all(alone)).await;
-    for (indexes, rows) in kinds.into_iter().chain([feeds]) {
-        match rows {
-            Ok(rows) => distribute_rows(&mut found, &indexes, rows),
-            Err(error) => fail(&mut found, indexes, error),
+    if let [RecordLookup { tenant, query }] = lookups
+        && let Some((statement, value)) = query.own_statement()
+    {
+        return vec![run(client, statement, &[&tenant.0, &value], deadline).await.map_err(Arc::new)];
+    }
+    let rows = match lookups.iter().find_map(|lookup| lookup.query.by_id()) {
+        Some((statement, _)) => {
+            let tenants = column(lookups, |lookup| lookup.tenant.0);
+            let ids = column(lookups, |lookup| lookup.query.by_id().map_or(Uuid::nil(), |(_, id)| id));
+            run(client, statement, &[&tenants, &ids], deadline).await
+        }
+        None => feeds(client, lookups, deadline).await,
+    };
+    match rows {
+        Ok(rows) => distribute_rows(lookups.len(), rows),
+        Err(error) => {
+            let error = Arc::new(error);
+            lookups.iter().map(|_| Err(Arc::clone(&error))).collect()
         }
     }
-    for (index, rows) in alone {
-        match rows {
-            Ok(rows) => found[index] = Ok(rows),
-            Err(error) => fail(&mut found, [index], error),
-        }
-    }
-    found
 }
 
-/// Looks up the ids that `statement` serves. Returns their indexes in `lookups`, and the rows of all.
-async fn by_ids(
-    client: &Client, statement: Sql, lookups: &[&RecordLookup], deadline: Instant,
-) -> (Vec<usize>, Result<Vec<Row>, TxError>) {
-    let (mut indexes, mut tenants, mut ids) = (Vec::new(), Vec::new(), Vec::new());
-    for (index, lookup) in lookups.iter().enumerate() {
-        if let Some((serves, id)) = lookup.query.by_id()
-            && serves == statement
-        {
-            indexes.push(index);
-            tenants.push(lookup.tenant.0);
-            ids.push(id);
-        }
-    }
-    let rows = if ids.is_empty() { Ok(Vec::new()) } else { run(client, statement, &[&tenants, &ids], deadline).await };
-    (indexes, rows)
-}
-
-/// Reads parts of feeds. Returns the indexes of their queries in `lookups`, and the rows of all.
-async fn feeds(
-    client: &Client, lookups: &[&RecordLookup], deadline: Instant,
-) -> (Vec<usize>, Result<Vec<Row>, TxError>) {
-    let mut queries = Vec::new();
-    for (index, lookup) in lookups.iter().enumerate() {
-        if let RecordQuery::Feed(query) = &lookup.query {
-            queries.push((index, lookup.tenant.0, query));
-        }
-    }
-    let indexes = column(&queries, |(index, ..)| *index);
+/// Reads parts of feeds.
+async fn feeds<'l>(client: &Client, lookups: &[&'l RecordLookup], deadline: Instant) -> Result<Vec<Row>, TxError> {
+    let of_feed = |lookup: &&'l RecordLookup| {
+        let RecordQuery::Feed(query) = &lookup.query else { return None };
+        Some((lookup.tenant.0, query))
+    };
+    let queries: Vec<(Uuid, &FeedQuery)> = lookups.iter().filter_map(of_feed).collect();
     if queries.is_empty() {
-        return (indexes, Ok(Vec::new()));
+        return Ok(Vec::new());
     }
     let parameters: [&(dyn ToSql + Sync); 5] = [
-        &column(&queries, |(_, tenant, _)| *tenant),
-        &column(&queries, |(.., query)| query.key.as_str()),
-        &column(&queries, |(.., query)| query.subscription),
-        &column(&queries, |(.., query)| query.after),
-        &column(&queries, |(.., query)| query.limit),
+        &column(&queries, |(tenant, _)| *tenant),
+        &column(&queries, |(_, query)| query.key.as_str()),
+        &column(&queries, |(_, query)| query.subscription),
+        &column(&queries, |(_, query)| query.after),
+        &column(&queries, |(_, query)| query.limit),
     ];
-    let rows = run(client, deliveries::FEED, &parameters, deadline).await;
-    (indexes, rows)
+    run(client, deliveries::FEED, &parameters, deadline).await
 }
 
 async fn run(
@@ -175,26 +149,19 @@ async fn run(
     timeout_at(deadline, ask).await.map_or_else(|_| Err(TxError::no_response()), |rows| rows.map_err(TxError::from))
 }
 
-/// Assigns rows to the requests whose ids they match. A row's column `place` counts the statement's ids from 1.
-fn distribute_rows(found: &mut [LookupRows], indexes: &[usize], rows: Vec<Row>) {
+/// The rows of each of so many requests. A row's column `place` counts the statement's ids from 1.
+fn distribute_rows(requests: usize, rows: Vec<Row>) -> Vec<LookupRows> {
+    let mut found: Vec<Vec<Row>> = (0..requests).map(|_| Vec::new()).collect();
     for row in rows {
-        let index = request_of(indexes, row.try_get("place").unwrap_or(0));
-        if let Some(Ok(rows)) = index.and_then(|index| found.get_mut(index)) {
-            rows.push(row);
+        if let Some(own) = index_of(row.try_get("place").unwrap_or(0)).and_then(|index| found.get_mut(index)) {
+            own.push(row);
         }
     }
+    found.into_iter().map(Ok).collect()
 }
 
-/// The index of the request whose id is at `ordinal`, from 1, among the statement's ids.
-fn request_of(indexes: &[usize], ordinal: i64) -> Option<usize> {
-    indexes.get(usize::try_from(ordinal).ok()?.checked_sub(1)?).copied()
-}
-
-fn fail(found: &mut [LookupRows], indexes: impl IntoIterator<Item = usize>, error: TxError) {
-    let error = Arc::new(error);
-    for index in indexes {
-        found[index] = Err(Arc::clone(&error));
-    }
+fn index_of(place: i64) -> Option<usize> {
+    usize::try_from(place).ok()?.checked_sub(1)
 }
 
 #[cfg(test)]
@@ -202,9 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_goes_only_to_the_request_with_its_id() {
-        let of = |ordinal| request_of(&[4, 0, 7], ordinal);
-        assert_eq!([1, 2, 3].map(of), [Some(4), Some(0), Some(7)]);
-        assert_eq!([0, -1, 4, i64::MAX, i64::MIN].map(of), [None; 5]);
+    fn a_row_without_a_place_is_of_no_request() {
+        assert_eq!([1, 3, 0, -1, i64::MIN].map(index_of), [Some(0), Some(2), None, None, None]);
     }
 }

@@ -67,7 +67,7 @@ pub(crate) fn envelope(id: &str, kind: &str, actor: &Value, payload: &str) -> St
 pub(super) fn events<'a>(
     caller: &'a Caller, request_id: Uuid, batch: &'a [Envelope<'a>], first: i16,
 ) -> Vec<Event<'a>> {
-    let context = TraceContext::parse("00-00000000000000000000000000000001-0000000000000001-00").unwrap();
+    let context = TraceContext::parse("00-ffffffffffffffffffffffffffffffff-ffffffffffffffff-00").unwrap();
     let request_context = RequestContext { request_id, context };
     let event = |(ordinal, envelope)| Event { caller, envelope, ordinal, request_context };
     (first..).zip(batch).map(event).collect()
