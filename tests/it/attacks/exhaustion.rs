@@ -102,6 +102,8 @@ async fn stalled_bodies_of_many_networks_take_no_more_memory_than_their_budget_a
     let stalled = join_all((0..40).map(|i| stall([127, 0, 1 + i % 16, 1], &world, 4 << 20))).await;
     // Beside the bodies, which would be 160 MiB, there are read buffers, and what the allocator keeps.
     let (budget, beside) = (64, 32);
+    let refused = async || world.ingests[0].metrics().await.sum("connect_overloaded_total", &[("reason", "body")]);
+    until("all others are refused", refused, |&refused| refused >= 24.0).await;
     until("the budget is held", async || resident(&world), |held| *held >= before + budget * 4 / 5).await;
     assert!(resident(&world) < before + budget + beside, "{} MiB, {before} before", resident(&world));
     drop(stalled);
