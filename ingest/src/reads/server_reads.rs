@@ -26,8 +26,8 @@ use tokio_postgres::Row;
 const QUEUE: usize = 4_096;
 /// The most reads of one group.
 const GROUP: usize = 64;
-/// Groups of a kind that have a turn: while the database works on one, ingest handles the other. Without a commit to wait
-/// for, both together are faster than one of twice the size, other than groups of replay entries.
+/// Groups of a kind that have a turn: while the database works on one, ingest handles the other. Measured, both together
+/// are faster than one of twice the size, unlike groups of replay entries.
 const TURNS: usize = 2;
 /// How long a group may take before its turn ends. A statement takes some tenths of a millisecond.
 const OVERTAKE_AFTER: Duration = Duration::from_millis(2);

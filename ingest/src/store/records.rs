@@ -97,6 +97,8 @@ impl RecordQuery {
 /// Runs the queries of a group, which are of one kind, with one statement. Returns the rows of each request. Without a
 /// response by `deadline` they fail as unavailable; the connection must not be reused then.
 pub(crate) async fn find(client: &Client, lookups: &[&RecordLookup], deadline: Instant) -> Vec<LookupRows> {
+    let kinds = || lookups.iter().map(|lookup| lookup.query.kind());
+    debug_assert!(kinds().zip(kinds().skip(1)).all(|(one, next)| one == next), "a group is of one kind: {lookups:?}");
     if let [RecordLookup { tenant, query }] = lookups
         && let Some((statement, value)) = query.own_statement()
     {
