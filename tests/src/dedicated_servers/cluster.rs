@@ -40,10 +40,16 @@ impl BrokerCluster {
 
     /// Separates a node from the others, as a cut network between them does: its connections to them end, and both sides fail to open
     /// new ones, because the node believes that they have another Erlang cookie. Clients still reach all nodes.
+    ///
+    /// The others lose it at once. If one of them could still ask the other, which still sees the node, RabbitMQ would find a partial
+    /// partition, and wait for *all* nodes.
     pub async fn separate(&self, node: usize) {
         let separate =
             "[begin erlang:set_cookie(Peer, separated), erlang:disconnect_node(Peer) end || Peer <- nodes()].";
+        let others = || self.nodes.iter().enumerate().filter(|(number, _)| *number != node).map(|(_, other)| other);
+        others().for_each(|other| other.pause());
         self.nodes[node].evaluate(separate).await.expect("the node responds");
+        others().for_each(|other| other.resume());
     }
 
     /// Lets a separated node and the others reach each other again.
