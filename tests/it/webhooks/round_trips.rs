@@ -19,12 +19,21 @@ async fn a_first_attempt_and_a_retry_are_two_statements_each_and_no_message() {
     outbound.world.dispatchers[0].until_ready().await;
     outbound.subscribe("/hooks", &[]).await;
     let round_trips = |statements: &[&str]| statements.iter().map(|name| vec![(*name).to_owned()]).collect::<Vec<_>>();
-    // Looks and rounds of the fan-out that find nothing are not counted.
-    let sent = async |expected: &[Vec<String>]| {
+    // Looks and rounds of the fan-out that find nothing are not counted. A look that finds a delivery whose attempt is under way has
+    // its subscription read in vain.
+    let mut looks = 0;
+    let mut sent = async |expected: &[Vec<String>]| {
         let is_of_delivery = |statements: &Vec<String>| statements.iter().any(|name| RETRY.contains(&name.as_str()));
         let mut sent = Vec::new();
         eventually("everything is recorded", MAX_WAIT, async || {
-            sent.extend(statements.take("dispatcher").into_iter().filter(is_of_delivery));
+            for statements in statements.take("dispatcher") {
+                let is_look = statements == ["deliveries.look"];
+                let is_in_vain = statements == RETRY[..1] && expected.get(sent.len()) != Some(&statements) && looks > 0;
+                looks = looks + usize::from(is_look) - usize::from(is_in_vain);
+                if is_of_delivery(&statements) && !is_in_vain {
+                    sent.push(statements);
+                }
+            }
             if sent.len() >= expected.len() { Ok(()) } else { Err(format!("{sent:?}")) }
         })
         .await;
@@ -32,6 +41,7 @@ async fn a_first_attempt_and_a_retry_are_two_statements_each_and_no_message() {
         assert_eq!((sent.as_slice(), messages.take()), (expected, Messages::default()));
     };
 
+    statements.take("dispatcher");
     outbound.open_lead().await;
     sent(&round_trips(&FIRST[1..])).await;
     outbound.receiver.respond_to_next("/hooks", [Behavior::status(500)]);
