@@ -16,8 +16,8 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// The first and the longest wait before a further attempt to connect. Each is twice the one before.
-const RETRY_WAITS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
+/// The wait before a further attempt to connect: programs are ready again within a second after the broker is.
+const RETRY_WAIT: Duration = Duration::from_millis(200);
 /// How often the connection's status is polled, besides waiting for its events.
 const STATUS_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -147,8 +147,6 @@ struct Target {
 }
 
 async fn supervise(target: Target, link: watch::Sender<Option<Arc<Link>>>, shutdown: CancellationToken) {
-    let [first, longest] = RETRY_WAITS;
-    let mut wait = first;
     while !shutdown.is_cancelled() {
         let connected = timeout(longest_connect(&target.settings), connect(&target)).await;
         if !matches!(connected, Ok(Ok(_))) {
@@ -157,7 +155,6 @@ async fn supervise(target: Target, link: watch::Sender<Option<Arc<Link>>>, shutd
         }
         match connected {
             Ok(Ok((connection, place))) => {
-                wait = first;
                 let current = Arc::new(Link { connection });
                 link.send_replace(Some(Arc::clone(&current)));
                 CONNECTED.report(target.program, true);
@@ -176,8 +173,7 @@ async fn supervise(target: Target, link: watch::Sender<Option<Arc<Link>>>, shutd
             Ok(Err(error)) => limited!(FAILURES[0], warn, %error, "connecting to the broker failed; retrying"),
             Err(_) => limited!(FAILURES[1], warn, "connecting to the broker timed out; retrying"),
         }
-        shutdown.run_until_cancelled(sleep(wait)).await;
-        wait = (wait * 2).min(longest);
+        shutdown.run_until_cancelled(sleep(RETRY_WAIT)).await;
     }
 }
 
