@@ -5,7 +5,7 @@
 
 use crate::metrics::CLOCK_DIFFERENCE;
 use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 use std::time::Instant;
 use uuid::{ContextV7, Timestamp, Uuid};
 
@@ -17,7 +17,7 @@ const MOST_DIFFERENCE: TimeDelta = TimeDelta::seconds(120);
 static DATABASE_TIME: Mutex<Option<(DateTime<Utc>, Instant)>> = Mutex::new(None);
 
 /// What keeps the ids of [`database_id`] in order.
-static IDS: Mutex<ContextV7> = Mutex::new(ContextV7::new());
+static IDS: std::sync::Mutex<ContextV7> = std::sync::Mutex::new(ContextV7::new());
 
 /// The current time in whole milliseconds, because a stored time must be read back unchanged (D19).
 #[expect(clippy::disallowed_methods, reason = "this is the clock")]
@@ -28,7 +28,7 @@ pub fn now() -> DateTime<Utc> {
 /// The current time in whole milliseconds by the database's clock, or slightly earlier. A jump of this machine's clock does not
 /// change it. Before the database was asked it is [`now`].
 pub fn database_now() -> DateTime<Utc> {
-    let asked = *DATABASE_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let asked = *DATABASE_TIME.lock();
     asked.map_or_else(now, |(at, read)| {
         let since = TimeDelta::from_std(read.elapsed()).unwrap_or_default();
         (at + since).trunc_subsecs(3)
@@ -44,7 +44,7 @@ pub fn database_id() -> Uuid {
 
 /// Notes what the database's clock has just shown.
 pub(crate) fn note_database_time(at: DateTime<Utc>) {
-    *DATABASE_TIME.lock().unwrap_or_else(PoisonError::into_inner) = Some((at, Instant::now()));
+    *DATABASE_TIME.lock() = Some((at, Instant::now()));
     metrics::gauge!(CLOCK_DIFFERENCE).set((now() - at).as_seconds_f64());
 }
 

@@ -6,11 +6,12 @@ use crate::metrics::READY;
 use crate::periodic::ticks;
 use hyper_util::service::TowerToHyperService;
 use metrics_exporter_prometheus::PrometheusHandle;
+use parking_lot::Mutex;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -73,7 +74,7 @@ pub struct WorkUnderWay(u64);
 /// Begins a round trip whose end, successful or not, `/livez` waits for. It must have a limit of its own far below a minute, so that
 /// an outage is no fault of the program.
 pub fn begin_work() -> WorkUnderWay {
-    WorkUnderWay(work().begin(Instant::now()))
+    WorkUnderWay(WORK.lock().begin(Instant::now()))
 }
 
 /// Runs a loop, or a part of one that does not wait for work, from which `/livez` expects a [`beat`] each minute.
@@ -83,17 +84,13 @@ pub async fn watch<T>(work: impl Future<Output = T>) -> T {
 
 /// Says that the watched loop of this task, if it runs in one, has moved: it came around, or it waits for a server that is absent.
 pub fn beat() {
-    let _ = LOOP.try_with(|under_way| work().restart(under_way.0, Instant::now()));
+    let _ = LOOP.try_with(|under_way| WORK.lock().restart(under_way.0, Instant::now()));
 }
 
 impl Drop for WorkUnderWay {
     fn drop(&mut self) {
-        work().begun.remove(&self.0);
+        WORK.lock().begun.remove(&self.0);
     }
-}
-
-fn work() -> MutexGuard<'static, Work> {
-    WORK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[derive(Serialize)]
@@ -113,7 +110,7 @@ impl Health {
     /// Sets whether the check `name` is fulfilled.
     pub fn set(&self, name: &'static str, is_ok: bool) {
         metrics::gauge!(READY, "check" => name).set(f64::from(u8::from(is_ok)));
-        let was = self.checks().insert(name, is_ok);
+        let was = self.checks.lock().insert(name, is_ok);
         if was.is_some_and(|was| was != is_ok) {
             tracing::info!(check = name, ready = is_ok, "readiness changed");
         }
@@ -122,15 +119,11 @@ impl Health {
     /// Whether all checks are fulfilled.
     pub fn is_ready(&self) -> bool {
         self.set("clock", clock::is_near_database());
-        self.checks().values().all(|is_ok| *is_ok)
-    }
-
-    fn checks(&self) -> MutexGuard<'_, BTreeMap<&'static str, bool>> {
-        self.checks.lock().unwrap_or_else(PoisonError::into_inner)
+        self.checks.lock().values().all(|is_ok| *is_ok)
     }
 
     fn readiness(&self) -> Readiness {
-        Readiness { ready: self.is_ready(), checks: self.checks().clone() }
+        Readiness { ready: self.is_ready(), checks: self.checks.lock().clone() }
     }
 }
 
@@ -154,7 +147,7 @@ pub async fn serve(addr: SocketAddr, health: Health, metrics: PrometheusHandle) 
         process.collect();
         metrics.render()
     });
-    let livez = warp::path!("livez").map(|| match work().hangs(Instant::now()) {
+    let livez = warp::path!("livez").map(|| match WORK.lock().hangs(Instant::now()) {
         false => warp::reply::with_status("alive\n", StatusCode::OK),
         true => warp::reply::with_status(
             "a round trip to Postgres or RabbitMQ has been under way for a minute, or a task has not moved for as long\n",

@@ -6,9 +6,10 @@ use crate::limited;
 use crate::log_limit::LogLimit;
 use crate::metrics::{self as names, OUTAGE, OUTAGE_FAILURES};
 use metrics::Gauge;
+use parking_lot::Mutex;
 use std::fmt::Display;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -90,7 +91,7 @@ impl Outage {
 
     fn show(&self) {
         let gauge = || Mutex::new(metrics::gauge!(OUTAGE, "operation" => self.operation));
-        let gauge = self.gauge.get_or_init(gauge).lock().unwrap_or_else(PoisonError::into_inner);
+        let gauge = self.gauge.get_or_init(gauge).lock();
         gauge.set(f64::from(u8::from(self.is_down.load(Ordering::Relaxed))));
     }
 }

@@ -3,12 +3,12 @@
 
 use crate::http::{HttpClient, HttpRequest, HttpResponse};
 use crate::key::RECORDS;
-use crate::threads::lock;
 use hyper::header::HeaderName;
 use jsonschema::{Draft, Validator};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use tokio::sync::OnceCell;
 
 /// Response headers that must be described, beside all that begin with `X-`.
@@ -162,7 +162,7 @@ impl Description {
             "" => (&self.document, place),
             _ => (&self.dry_runs, format!("dry run of {place}")),
         };
-        let mut validators = lock(&self.validators);
+        let mut validators = self.validators.lock();
         let known = validators.entry(place).or_insert_with(|| Arc::new(validator(document, schema)));
         let known = Arc::clone(known);
         drop(validators);

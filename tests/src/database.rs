@@ -6,16 +6,17 @@ use crate::eventually::{until, until_equal};
 use crate::key::ApiKey;
 use crate::queues::Queues;
 use crate::roles::{ROLE_PREFIX, create_logins};
-use crate::threads::{lock, runtime};
+use crate::threads::runtime;
 use crate::url::with_database;
 use crate::world::{self, seed};
 use crate::{duration, services};
+use parking_lot::Mutex;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::path::Path;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, NoTls, Row};
@@ -94,7 +95,7 @@ impl TestDatabase {
 
     /// Has the next query use a new connection, because the test has another tenant.
     pub(crate) fn forget_idle(&self) {
-        lock(&self.idle).take();
+        self.idle.lock().take();
     }
 
     /// The key of a seeded database: of the tenant `acme`, with every scope.
@@ -231,7 +232,7 @@ impl TestDatabase {
     /// Runs a query on the idle connection, or on a new one while another query uses it, or after it was lost.
     async fn query(&self, query: &str, parameters: &[&(dyn ToSql + Sync)]) -> Vec<Row> {
         let query = &world::with_slugs(query);
-        let idle = || lock(&self.idle);
+        let idle = || self.idle.lock();
         let kept = idle().take();
         if let Some(client) = kept
             && let Ok(rows) = client.query(query, parameters).await
@@ -293,7 +294,7 @@ fn next_clone() -> String {
         });
         Mutex::new(clones)
     });
-    lock(clones).recv().expect("the template can be cloned")
+    clones.lock().recv().expect("the template can be cloned")
 }
 
 async fn create_migrated(server: &str, name: String) -> (String, ApiKey) {

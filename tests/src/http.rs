@@ -1,15 +1,14 @@
 //! A small HTTP/1.1 client that also sends invalid requests.
 
 use crate::api_description;
-use crate::threads::lock;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::{HeaderMap, Request};
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use serde_json::Value;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Mutex;
 use std::time::Duration;
 use tokio::net::TcpSocket;
 
@@ -143,8 +142,8 @@ impl HttpClient {
         Some(idle.swap_remove(ready))
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<SendRequest<Full<Bytes>>>> {
-        lock(&self.idle)
+    fn idle(&self) -> parking_lot::MutexGuard<'_, Vec<SendRequest<Full<Bytes>>>> {
+        self.idle.lock()
     }
 }
 

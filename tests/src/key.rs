@@ -1,15 +1,15 @@
 //! API keys, and requests signed with them.
 
 use crate::http::HttpRequest;
-use crate::threads::lock;
 use crate::world::slug;
 use bytes::Bytes;
 use common::signature::{Signed, sign};
+use parking_lot::Mutex;
 use serde_json::Value;
 use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
-use std::sync::{LazyLock, Mutex};
+use std::sync::LazyLock;
 
 /// The path of the events route.
 pub const EVENTS: &str = "/api/v1/crm/connect/events";
@@ -41,7 +41,7 @@ fn unused(sign_at: impl Fn(i64) -> String) -> String {
     let is_new = |signature: &String| {
         let mut hash = DefaultHasher::new();
         signature.hash(&mut hash);
-        lock(&USED).insert(hash.finish())
+        USED.lock().insert(hash.finish())
     };
     signatures.find(is_new).expect("no body is sent 250 times within minutes")
 }

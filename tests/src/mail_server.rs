@@ -1,9 +1,10 @@
 //! A mail server that keeps what it takes, or responds to nothing.
 
-use crate::threads::{self, lock};
+use crate::threads;
+use parking_lot::Mutex;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -53,7 +54,7 @@ impl MailServer {
 
     /// The mails that it has taken, with their headers, without the encoding of long lines.
     pub fn mails(&self) -> Vec<String> {
-        lock(&self.state.mails).iter().map(|mail| mail.replace("=\r\n", "").replace("=3D", "=")).collect()
+        self.state.mails.lock().iter().map(|mail| mail.replace("=\r\n", "").replace("=3D", "=")).collect()
     }
 }
 
@@ -83,7 +84,7 @@ async fn serve(connection: TcpStream, state: &State) -> std::io::Result<()> {
             connection.write_all(b"354 go on\r\n").await?;
             let mut mail = String::new();
             while !mail.ends_with("\r\n.\r\n") && connection.read_line(&mut mail).await? > 0 {}
-            lock(&state.mails).push(mail);
+            state.mails.lock().push(mail);
         }
     }
 }

@@ -1,8 +1,9 @@
 //! A proxy in front of RabbitMQ that records the messages which go through it.
 
-use crate::threads::{lock, serve};
+use crate::threads::serve;
 use crate::url::{address, with_address};
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -60,7 +61,7 @@ impl MessageRecorder {
 
     /// The messages since the last call.
     pub fn take(&self) -> Messages {
-        std::mem::take(&mut lock(&self.messages))
+        std::mem::take(&mut self.messages.lock())
     }
 }
 
@@ -83,7 +84,7 @@ async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, sender: Sender, m
         pending.extend_from_slice(&buffer[skip..read]);
         while let Some(frame) = take_frame(&mut pending) {
             if frame[0] == METHOD_FRAME {
-                let mut messages = lock(&messages);
+                let mut messages = messages.lock();
                 messages.record(sender, &frame[FRAME_HEADER..]);
             }
         }

@@ -5,13 +5,13 @@ use crate::eventually::{MAX_WAIT, eventually, until_equal};
 use crate::http::{HttpClient, HttpError, HttpResponse};
 use crate::prometheus::Samples;
 use crate::roles;
-use crate::threads::lock;
+use parking_lot::{Condvar, Mutex};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Log lines of each program that a failed test prints.
@@ -174,7 +174,7 @@ impl Program {
     /// Stops reading the program's log after the next line, until `is_stalled` is false again.
     pub fn stall_logs(&self, is_stalled: bool) {
         let (stalled, changed) = &*self.logs.is_stalled;
-        *lock(stalled) = is_stalled;
+        *stalled.lock() = is_stalled;
         changed.notify_all();
     }
 
@@ -241,16 +241,15 @@ impl Logs {
         let logs = self.clone();
         std::thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                lock(&logs.lines).push(line);
+                logs.lines.lock().push(line);
                 let (stalled, changed) = &*logs.is_stalled;
-                let stalled = lock(stalled);
-                drop(changed.wait_while(stalled, |is_stalled| *is_stalled));
+                changed.wait_while(&mut stalled.lock(), |is_stalled| *is_stalled);
             }
         });
     }
 
     fn lines(&self) -> Vec<String> {
-        lock(&self.lines).clone()
+        self.lines.lock().clone()
     }
 
     fn tail(&self) -> String {

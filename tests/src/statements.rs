@@ -4,10 +4,11 @@
 //! first. A test that asks what is sent in one round trip says what it expects: the replies to the beginning of an expected
 //! round trip are held back until all of it has arrived. A program that waits for one of these replies waits forever.
 
-use crate::threads::{lock, serve};
+use crate::threads::serve;
 use crate::url::{address, with_address};
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -48,12 +49,12 @@ impl StatementRecorder {
 
     /// Holds replies back from now on until one of these round trips, once it has begun, has arrived as a whole.
     pub fn expect(&self, round_trips: &[RoundTrip]) {
-        lock(&self.shared).expected = round_trips.to_vec();
+        self.shared.lock().expected = round_trips.to_vec();
     }
 
     /// The round trips of a pool since the last call, in the order in which they ended.
     pub fn take(&self, pool: &str) -> Vec<RoundTrip> {
-        let recorded = &mut lock(&self.shared).recorded;
+        let recorded = &mut self.shared.lock().recorded;
         let (taken, rest) = std::mem::take(recorded).into_iter().partition(|(of, _)| of == pool);
         *recorded = rest;
         taken.into_iter().map(|(_, statements)| statements).collect()
@@ -76,7 +77,7 @@ async fn requests(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, session: Arc<
     let mut pending = Vec::new();
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
         pending.extend_from_slice(&buffer[..read]);
-        lock(&session.0).requests(&mut pending);
+        session.0.lock().requests(&mut pending);
         session.1.notify_one();
         if to.write_all(&buffer[..read]).await.is_err() {
             return;
@@ -88,11 +89,11 @@ async fn replies(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, session: Arc<(
     let mut buffer = vec![0; 64 * 1024];
     let mut pending = Vec::new();
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
-        while lock(&session.0).is_incomplete() {
+        while session.0.lock().is_incomplete() {
             session.1.notified().await;
         }
         pending.extend_from_slice(&buffer[..read]);
-        lock(&session.0).replies(&mut pending);
+        session.0.lock().replies(&mut pending);
         if to.write_all(&buffer[..read]).await.is_err() {
             return;
         }
@@ -117,7 +118,7 @@ impl Session {
     /// Whether an expected round trip has begun and has not arrived as a whole.
     fn is_incomplete(&self) -> bool {
         let is_begin = |whole: &RoundTrip| self.current.len() < whole.len() && whole.starts_with(&self.current);
-        !self.current.is_empty() && lock(&self.shared).expected.iter().any(is_begin)
+        !self.current.is_empty() && self.shared.lock().expected.iter().any(is_begin)
     }
 
     /// Takes whole messages of the client out of `pending`.
@@ -165,7 +166,7 @@ impl Session {
                 self.open = self.open.saturating_sub(1);
                 if self.open == 0 && !self.current.is_empty() {
                     let statements = std::mem::take(&mut self.current);
-                    lock(&self.shared).recorded.push((self.pool.clone(), statements));
+                    self.shared.lock().recorded.push((self.pool.clone(), statements));
                 }
             }
         }

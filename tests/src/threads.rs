@@ -2,7 +2,6 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
@@ -19,11 +18,6 @@ pub(crate) fn serve<F: Future<Output = ()>>(accept: impl FnOnce(TcpListener) -> 
         runtime().block_on(async { accept(TcpListener::from_std(listener).expect("a listener")).await });
     });
     address
-}
-
-/// Locks what threads share, also after one of them has panicked.
-pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs a script of bash with these arguments when this process ends, for whatever reason: its end closes the pipe that a

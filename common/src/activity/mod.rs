@@ -16,10 +16,10 @@ use crate::model::TenantId;
 use crate::periodic::ticks;
 use crate::{clock, limited};
 use chrono::{DateTime, Utc};
+use parking_lot::Mutex;
 pub use pending::Cause;
 pub(crate) use pending::QueueObservation;
 use pending::{ActivityCounts, CauseCounts, PendingActivity};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -38,25 +38,21 @@ static PENDING: Mutex<PendingActivity> = Mutex::new(PendingActivity::new());
 /// Limits the log lines about failed writes.
 static FAILED: LogLimit<1> = LogLimit::new();
 
-fn pending() -> MutexGuard<'static, PendingActivity> {
-    PENDING.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Counts requests of a tenant that were accepted and refused.
 pub fn count_requests(tenant: TenantId, accepted: u64, refused: u64) {
-    pending().count(tenant, ActivityCounts { accepted, refused, ..ActivityCounts::default() });
+    PENDING.lock().count(tenant, ActivityCounts { accepted, refused, ..ActivityCounts::default() });
 }
 
 /// Counts events of a tenant that were applied and failed.
 pub fn count_events(tenant: TenantId, applied: u64, failed: u64) {
-    pending().count(tenant, ActivityCounts { applied, failed, ..ActivityCounts::default() });
+    PENDING.lock().count(tenant, ActivityCounts { applied, failed, ..ActivityCounts::default() });
 }
 
 /// Counts a delivery attempt of a tenant's subscription; `error` is the status or error of one that failed.
 pub fn count_attempt(tenant: TenantId, subscription: Uuid, error: Option<String>) {
     let (delivered, undelivered) = (u64::from(error.is_none()), u64::from(error.is_some()));
     let counts = CauseCounts { failed: undelivered, succeeded: delivered, last_error: error };
-    let mut pending = pending();
+    let mut pending = PENDING.lock();
     pending.count(tenant, ActivityCounts { delivered, undelivered, ..ActivityCounts::default() });
     pending.count_cause((tenant, Cause::Receiver(subscription)), counts, true);
 }
@@ -64,7 +60,7 @@ pub fn count_attempt(tenant: TenantId, subscription: Uuid, error: Option<String>
 /// Counts a failed event with `KEY, request ID`, or a response with a status from 500 on, of a tenant and of all tenants.
 pub fn count_failure(tenant: TenantId, cause: Cause, sent_by: Option<String>) {
     let one = CauseCounts { failed: 1, succeeded: 0, last_error: sent_by };
-    let mut pending = pending();
+    let mut pending = PENDING.lock();
     pending.count_cause((TenantId(Uuid::nil()), cause.clone()), one.clone(), true);
     pending.count_cause((tenant, cause), one, true);
 }
@@ -72,7 +68,7 @@ pub fn count_failure(tenant: TenantId, cause: Cause, sent_by: Option<String>) {
 /// Notes that a request of a queue that was published at this time has been handled, and records its lag.
 pub fn note_handled(queue: Queue, published_at: DateTime<Utc>) {
     record_lag(queue, published_at);
-    pending().handled(queue, published_at);
+    PENDING.lock().handled(queue, published_at);
 }
 
 /// Records the lag of a request that was published at this time. Those that are not handled in the order of their queue say
@@ -84,7 +80,7 @@ pub fn record_lag(queue: Queue, published_at: DateTime<Utc>) {
 
 /// Notes what the broker said of a queue.
 pub(crate) fn note_queue(queue: Queue, observation: QueueObservation) {
-    pending().observe(queue, observation);
+    PENDING.lock().observe(queue, observation);
 }
 
 /// Writes what is noted every few seconds, until the program ends.
@@ -99,7 +95,7 @@ pub async fn write_regularly(database: Database) {
 /// Writes what is noted. Counts whose write failed are kept and added to a later minute. After a timeout they are dropped, because they
 /// may have been written.
 pub async fn write(database: &Database) {
-    let mut due = pending().take_due();
+    let mut due = PENDING.lock().take_due();
     if due.is_empty() {
         return;
     }
@@ -107,7 +103,7 @@ pub async fn write(database: &Database) {
         Ok(Ok(client)) => match timeout(WITHIN, store::write(&client, &mut due, clock::now())).await {
             Ok(Ok(())) => return,
             Ok(Err(error)) => {
-                pending().put_back(due);
+                PENDING.lock().put_back(due);
                 error.to_string()
             }
             Err(_) => {
@@ -117,11 +113,11 @@ pub async fn write(database: &Database) {
             }
         },
         Ok(Err(error)) => {
-            pending().put_back(due);
+            PENDING.lock().put_back(due);
             error.to_string()
         }
         Err(_) => {
-            pending().put_back(due);
+            PENDING.lock().put_back(due);
             format!("no connection within {} s", WITHIN.as_secs())
         }
     };

@@ -2,9 +2,10 @@
 
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
 use lapin::{BasicProperties, Channel, Confirmation, Connection, PublisherConfirm};
+use parking_lot::Mutex;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 #[derive(Clone, Debug)]
 pub(super) struct ConfirmChannel {
@@ -36,8 +37,7 @@ impl ConfirmChannel {
         // Both happen when it is polled first.
         let mut is_numbered = false;
         poll_fn(|context| {
-            let _numbering = (!std::mem::replace(&mut is_numbered, true))
-                .then(|| self.numbering.lock().unwrap_or_else(PoisonError::into_inner));
+            let _numbering = (!std::mem::replace(&mut is_numbered, true)).then(|| self.numbering.lock());
             publish.as_mut().poll(context)
         })
         .await

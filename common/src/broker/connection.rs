@@ -9,8 +9,9 @@ use crate::metrics::BROKER_CONNECTED;
 use crate::settings::BrokerSettings;
 use futures_util::StreamExt;
 use lapin::{Connection, Event};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -34,7 +35,7 @@ impl ConnectionStates {
     /// Sets the gauge to whether all connections are established, and returns it.
     fn report(&self, name: &'static str, is_connected: bool) -> bool {
         // The lock is held until the gauge is set, so that the last value set is the current one.
-        let mut connections = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connections = self.0.lock();
         connections.insert(name, is_connected);
         let all_connected = connections.values().all(|is_connected| *is_connected);
         metrics::gauge!(BROKER_CONNECTED).set(f64::from(u8::from(all_connected)));

@@ -15,10 +15,11 @@ use lapin::message::Delivery;
 use lapin::options::BasicConsumeOptions;
 use lapin::types::{FieldTable, ShortString};
 use lapin::{BasicProperties, Confirmation, PublisherConfirm};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, timeout_at};
@@ -105,14 +106,14 @@ pub(super) struct PendingCall<'s> {
 impl<'s> PendingCall<'s> {
     pub(super) fn register(reply_channel: &'s ReplyChannel, id: Uuid, holds: Holds) -> Self {
         let (sender, reply) = oneshot::channel();
-        reply_channel.pending().insert(id, PendingReply { reply: sender, holds, abandoned: None });
+        reply_channel.pending.lock().insert(id, PendingReply { reply: sender, holds, abandoned: None });
         Self { reply_channel, id, reply, is_published: true }
     }
 }
 
 impl Drop for PendingCall<'_> {
     fn drop(&mut self) {
-        let mut calls = self.reply_channel.pending();
+        let mut calls = self.reply_channel.pending.lock();
         let keeps = |call: &PendingReply| self.is_published && !call.holds.is_empty();
         if let Some(call) = calls.get_mut(&self.id).filter(|call| keeps(call)) {
             let since = Instant::now();
@@ -130,10 +131,6 @@ impl Drop for PendingCall<'_> {
 impl ReplyChannel {
     pub(super) fn is_open(&self) -> bool {
         self.channel.channel().status().connected() && !self.link.connection.status().blocked()
-    }
-
-    fn pending(&self) -> MutexGuard<'_, HashMap<Uuid, PendingReply>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Publishes and waits for the broker's confirm. If the confirm is late, a task goes on waiting for it, and drops the reservations
@@ -158,7 +155,7 @@ impl ReplyChannel {
         self.confirms.late.fetch_sub(1, Ordering::Relaxed);
         if self.check(&confirmation) == Err(CallError::Refused) {
             // Dropped outside of the lock, because a reservation may take a lock of its own.
-            let refused = self.pending().remove(&id);
+            let refused = self.pending.lock().remove(&id);
             drop(refused);
         }
     }
@@ -232,7 +229,7 @@ impl ReplyChannel {
             return;
         }
         let id = delivery.properties.correlation_id().as_ref().map(ShortString::as_str);
-        let pending = id.and_then(|id| Uuid::try_parse(id).ok()).and_then(|id| self.pending().remove(&id));
+        let pending = id.and_then(|id| Uuid::try_parse(id).ok()).and_then(|id| self.pending.lock().remove(&id));
         if let Some(PendingReply { reply, holds, .. }) = pending {
             // It may have overtaken the confirm.
             self.confirms.accepted.fetch_add(1, Ordering::Relaxed);
@@ -249,7 +246,7 @@ impl ReplyChannel {
     /// empty, reservations are dropped when their hold time has passed.
     async fn drop_unreplied(&self, broker: &Broker) {
         let looked = Instant::now();
-        if self.pending().values().all(|pending| pending.abandoned.is_none()) {
+        if self.pending.lock().values().all(|pending| pending.abandoned.is_none()) {
             return;
         }
         let is_empty = self.is_empty(broker).await;
@@ -259,7 +256,7 @@ impl ReplyChannel {
                 .is_some_and(|abandoned| is_empty && abandoned.since <= looked || abandoned.until <= looked)
         };
         let lost: Vec<PendingReply> =
-            self.pending().extract_if(|_, pending| is_lost(pending)).map(|(_, pending)| pending).collect();
+            self.pending.lock().extract_if(|_, pending| is_lost(pending)).map(|(_, pending)| pending).collect();
         // Dropped outside of the lock, because a reservation may take a lock of its own.
         drop(lost);
     }
@@ -280,7 +277,7 @@ pub(super) async fn run_reply_channel(
         // Pending calls cannot be replied to any more: dropping their senders tells the callers. Nothing is published while
         // no channel is open, so only reservations that are pending now are affected.
         if let Some(reply_channel) = current.send_replace(None) {
-            let lost = std::mem::take(&mut *reply_channel.pending());
+            let lost = std::mem::take(&mut *reply_channel.pending.lock());
             orphaned.extend(lost.into_values().flat_map(|pending| pending.holds));
         }
         shutdown.run_until_cancelled(sleep(REOPEN_WAIT)).await;

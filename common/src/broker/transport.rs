@@ -11,10 +11,11 @@ use futures_util::io::{AsyncRead, AsyncWrite};
 use lapin::tcp::AsyncTcpStream;
 use lapin::uri::AMQPUri;
 use lapin::{Connection, ConnectionProperties};
+use parking_lot::Mutex;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
@@ -29,7 +30,7 @@ pub(super) async fn connect_encrypted(
     let stream = open(&uri, tls, address).await?;
     // The library asks for a stream once, because it is told not to reconnect by itself.
     let stream = Mutex::new(Some(stream.compat()));
-    let connect = async move |_uri, _runtime| match stream.lock().unwrap_or_else(PoisonError::into_inner).take() {
+    let connect = async move |_uri, _runtime| match stream.lock().take() {
         Some(stream) => Ok(AsyncTcpStream::Plain(stream)),
         None => Err(lapin::Error::from(io::Error::from(io::ErrorKind::NotConnected))),
     };

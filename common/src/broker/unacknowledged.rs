@@ -4,9 +4,9 @@
 use super::topology::Queue;
 use crate::metrics::OLDEST_UNACKNOWLEDGED;
 use crate::periodic::ticks;
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -49,7 +49,7 @@ impl Drop for UnacknowledgedGuard {
 
 /// Exports the queue's gauge from now on.
 pub(super) fn register(queue: Queue) {
-    UNACKNOWLEDGED.queues().entry(queue.as_str()).or_default();
+    UNACKNOWLEDGED.queues.lock().entry(queue.as_str()).or_default();
 }
 
 /// Updates the gauges for as long as the program runs.
@@ -70,12 +70,12 @@ impl UnacknowledgedMessages {
 
     fn add(&self, queue: Queue, now: Instant) -> ReceivedAt {
         let received_at = (now, self.next.fetch_add(1, Ordering::Relaxed));
-        self.queues().entry(queue.as_str()).or_default().insert(received_at);
+        self.queues.lock().entry(queue.as_str()).or_default().insert(received_at);
         received_at
     }
 
     fn remove(&self, queue: Queue, received_at: ReceivedAt) {
-        if let Some(received) = self.queues().get_mut(queue.as_str()) {
+        if let Some(received) = self.queues.lock().get_mut(queue.as_str()) {
             received.remove(&received_at);
         }
     }
@@ -84,11 +84,7 @@ impl UnacknowledgedMessages {
         let age = |received: &BTreeSet<ReceivedAt>| {
             received.first().map_or(Duration::ZERO, |(received_at, _)| now.saturating_duration_since(*received_at))
         };
-        self.queues().iter().map(|(queue, received)| (*queue, age(received))).collect()
-    }
-
-    fn queues(&self) -> MutexGuard<'_, Queues> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queues.lock().iter().map(|(queue, received)| (*queue, age(received))).collect()
     }
 }
 

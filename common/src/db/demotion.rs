@@ -5,7 +5,7 @@
 
 use crate::log_limit::LogLimit;
 use crate::{clock, limited};
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 use std::time::Instant;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error, SimpleQueryMessage};
@@ -43,10 +43,10 @@ pub async fn is_read_only(client: &Client) -> Result<bool, Error> {
 
 /// Whether a connection that was opened at `opened` must not be used for writes any more.
 pub(super) fn is_outdated(opened: Instant) -> bool {
-    LAST_FOUND.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|found| opened <= found)
+    LAST_FOUND.lock().is_some_and(|found| opened <= found)
 }
 
 fn record() {
-    *LAST_FOUND.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    *LAST_FOUND.lock() = Some(Instant::now());
     limited!(FOUND[0], warn, "Postgres is read-only: a standby, or demoted; opening new connections");
 }

@@ -6,8 +6,9 @@ use super::error::TxError;
 use crate::health;
 use crate::settings::DatabaseUrl;
 use futures_util::future::poll_fn;
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -136,7 +137,7 @@ impl DatabaseSession {
 
     /// The payloads of the notifications on `channel` that arrived since the last call.
     pub fn take_payloads(&self, channel: &str) -> BTreeSet<String> {
-        let mut payloads = self.notifications.payloads.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut payloads = self.notifications.payloads.lock();
         payloads.remove(channel).unwrap_or_default()
     }
 }
@@ -152,7 +153,7 @@ async fn drive(mut connection: DriverConnection, notifications: Arc<Notification
     while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
         if let AsyncMessage::Notification(notification) = message {
             let (channel, payload) = (notification.channel().to_owned(), notification.payload().to_owned());
-            let mut payloads = notifications.payloads.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut payloads = notifications.payloads.lock();
             payloads.entry(channel).or_default().insert(payload);
             drop(payloads);
             notifications.arrived.notify_one();

@@ -2,9 +2,10 @@
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock};
 use std::{io, thread};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
@@ -80,7 +81,7 @@ impl LookUps {
     fn join_or_start<F: Future<Output = ResolveResult> + Send + 'static>(
         self: &Arc<Self>, owner: Uuid, name: &str, look_up: fn(String) -> F,
     ) -> Option<Shared<BoxFuture<'static, ResolveResult>>> {
-        let mut running = self.running();
+        let mut running = self.running.lock();
         if let Some(joined) = running.get(name) {
             return Some(joined.result.clone());
         }
@@ -92,17 +93,13 @@ impl LookUps {
         // A separate task, so that the lookup is removed even if all callers have timed out.
         let task = tokio::spawn(async move {
             let result = look_up(key.clone()).await;
-            all.running().remove(&key);
+            all.running.lock().remove(&key);
             all.ended.notify_waiters();
             result
         });
         let result = task.map(|ended| ended.unwrap_or_else(|error| Err(error.to_string()))).boxed().shared();
         running.insert(name.to_owned(), LookUp { owner, result: result.clone() });
         Some(result)
-    }
-
-    fn running(&self) -> MutexGuard<'_, HashMap<String, LookUp>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -134,7 +131,7 @@ mod tests {
         let local = SystemNetwork.resolve("localhost").await.unwrap();
         assert!(!local.is_empty() && local.iter().all(IpAddr::is_loopback), "{local:?}");
         assert!(SystemNetwork.resolve("nowhere.invalid").await.is_err());
-        assert!(LOOK_UPS_OF_PROCESS.running().is_empty());
+        assert!(LOOK_UPS_OF_PROCESS.running.lock().is_empty());
     }
 
     #[tokio::test]
@@ -152,7 +149,7 @@ mod tests {
             assert_eq!(timeout(Duration::from_millis(1), asked).await.ok(), None);
         }
         assert_eq!(BEGUN.load(Ordering::SeqCst), 1);
-        assert_eq!(look_ups.running().len(), 1);
+        assert_eq!(look_ups.running.lock().len(), 1);
     }
 
     #[tokio::test]
@@ -168,7 +165,7 @@ mod tests {
             // Nobody waits for it any more, but it goes on.
             assert_eq!(asked.now_or_never(), None);
         }
-        assert!(look_ups.running().len() <= LOOK_UPS / 2, "{} lookups", look_ups.running().len());
+        assert!(look_ups.running.lock().len() <= LOOK_UPS / 2, "{} lookups", look_ups.running.lock().len());
         for number in 0..LOOK_UPS {
             let asked = Arc::clone(&look_ups).resolve(other, format!("{number}.example"), found_unless_silent);
             assert_eq!(asked.await, Ok(Vec::new()));

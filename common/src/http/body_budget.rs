@@ -9,8 +9,9 @@
 use crate::limited;
 use crate::log_limit::LogLimit;
 use crate::shares::{Network, PeerCounts};
+use parking_lot::Mutex;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// Limits the log lines of refusals for a peer's share.
 static REFUSED: LogLimit<1> = LogLimit::new();
@@ -50,7 +51,7 @@ impl BodyBudget {
 
     /// Takes `bytes` for a body that `peer` sends; `None` when the budget or the peer's share is exhausted.
     pub(super) fn take(&self, peer: IpAddr, bytes: usize) -> Option<BodyCharge> {
-        let mut charged = self.charged();
+        let mut charged = self.0.charged.lock();
         if charged.total + bytes > self.0.all {
             return None;
         }
@@ -68,11 +69,7 @@ impl BodyBudget {
     /// The bytes that are charged now.
     #[cfg(test)]
     pub(super) fn total(&self) -> usize {
-        self.charged().total
-    }
-
-    fn charged(&self) -> MutexGuard<'_, Charged> {
-        self.0.charged.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.charged.lock().total
     }
 }
 
@@ -91,7 +88,7 @@ impl Budget {
 
 impl Drop for BodyCharge {
     fn drop(&mut self) {
-        let mut charged = self.budget.charged();
+        let mut charged = self.budget.0.charged.lock();
         charged.total -= self.bytes;
         charged.peers.subtract(self.peer, self.bytes);
     }
@@ -112,7 +109,7 @@ mod tests {
         let network: Vec<_> = (2..5).flat_map(|last| take(&budget, [192, 0, 2, last])).collect();
         assert_eq!((first.len(), network.len()), (40, 40));
         drop((first, network));
-        let charged = budget.charged();
+        let charged = budget.0.charged.lock();
         assert!(charged.total == 0 && charged.peers.is_empty());
     }
 

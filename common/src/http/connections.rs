@@ -10,9 +10,10 @@ use crate::log_limit::LogLimit;
 use crate::metrics::{HTTP_CONNECTIONS, HTTP_CONNECTIONS_MAX, HTTP_CONNECTIONS_REFUSED};
 use crate::shares::Network;
 use metrics::Gauge;
+use parking_lot::{Mutex, MutexGuard};
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -127,7 +128,7 @@ impl Connections {
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.table.lock()
     }
 }
 

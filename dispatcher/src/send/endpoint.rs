@@ -4,8 +4,9 @@ use crate::store::{Delivery, Target};
 use common::egress::ReceiverUrl;
 use common::model::TenantId;
 use common::sealed::{MasterKeys, Secret, subscription_binding, subscription_url_binding};
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// Maximum number of cached receivers. Beyond that the cache is cleared, which costs one decryption for each receiver.
@@ -36,7 +37,7 @@ impl Endpoints {
 
     /// The receiver of a delivery.
     pub(super) fn of(&self, delivery: &Delivery) -> Arc<Endpoint> {
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = self.cache.lock();
         if let Some(endpoint) = cache.get(&delivery.subscription_id)
             && endpoint.target == delivery.target
         {

@@ -23,9 +23,10 @@ use common::db::Database;
 use common::metrics::{BACKLOG, BACKLOG_LIMIT};
 use common::model::TenantId;
 use common::periodic::ticks;
+use parking_lot::{Mutex, MutexGuard};
 use rate::Rate;
 use shares::{CountedRequest, State};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
@@ -100,7 +101,7 @@ impl Backlog {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock()
     }
 }
 

@@ -12,8 +12,9 @@ use common::db::{Client, Database, TxError};
 use common::model::{KeyPrefix, TenantId};
 use common::outage::Outage;
 use common::periodic::ticks;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -50,7 +51,7 @@ impl KeyUses {
     pub(super) fn note(&self, key: &ApiKey, secret: SecretKind, now: DateTime<Utc>) {
         if key.noted_minutes.is_first(secret, now) {
             let name = (key.caller.tenant_id, key.caller.key.clone(), key.number_of(secret));
-            insert(&mut self.noted(), name, now);
+            insert(&mut self.0.noted.lock(), name, now);
         }
     }
 
@@ -65,7 +66,7 @@ impl KeyUses {
 
     /// Writes the notes. Those that cannot be written are kept for the next time.
     pub(crate) async fn write(&self) {
-        let noted = std::mem::take(&mut *self.noted());
+        let noted = std::mem::take(&mut *self.0.noted.lock());
         let uses: Vec<KeyUse> = noted
             .into_iter()
             .map(|((tenant, key, secret_number), at)| KeyUse { tenant, key, secret_number, at })
@@ -82,17 +83,13 @@ impl KeyUses {
 
     fn keep(&self, uses: &[KeyUse], error: &TxError) {
         self.0.outage.report_failure(error);
-        let mut noted = self.noted();
+        let mut noted = self.0.noted.lock();
         for KeyUse { tenant, key, secret_number, at } in uses {
             let name = (*tenant, key.clone(), *secret_number);
             if !noted.contains_key(&name) {
                 insert(&mut noted, name, *at);
             }
         }
-    }
-
-    fn noted(&self) -> MutexGuard<'_, BTreeMap<SecretName, DateTime<Utc>>> {
-        self.0.noted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -113,7 +110,7 @@ mod tests {
     }
 
     fn noted(uses: &KeyUses) -> Vec<(i32, DateTime<Utc>)> {
-        uses.noted().iter().map(|((_, _, number), at)| (*number, *at)).collect()
+        uses.0.noted.lock().iter().map(|((_, _, number), at)| (*number, *at)).collect()
     }
 
     #[tokio::test]

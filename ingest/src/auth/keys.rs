@@ -14,8 +14,9 @@ use common::metrics::{self as names, SECRET_DECRYPTION_FAILURES};
 use common::model::{KeyPrefix, Scope, Scopes, TenantId};
 use common::sealed::{DecryptionFailed, MasterKeys, api_key_binding};
 use common::{clock, limited};
+use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout_at};
@@ -76,7 +77,7 @@ impl Keys {
 
     /// The key of `prefix` by the last confirmation, however long ago that was.
     pub(super) fn last_known(&self, prefix: &KeyPrefix) -> Option<OpenedKey> {
-        self.by_prefix.read().unwrap_or_else(PoisonError::into_inner).get(prefix).cloned()
+        self.by_prefix.read().get(prefix).cloned()
     }
 
     /// To be called before a request with `prefix` is refused: a key or secret may be so new that its notification is on the way. Has
@@ -86,7 +87,7 @@ impl Keys {
     pub(crate) async fn ask_before_refusal(
         &self, prefix: &KeyPrefix, checked_at: Instant, deadline: Instant,
     ) -> Result<bool, Refusal> {
-        let refused = || self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let refused = || self.refused.lock();
         let answered = refused().get(prefix).copied().filter(|answered| answered.elapsed() < MAX_STALENESS);
         if let Some(answered) = answered {
             return Ok(answered > checked_at);
@@ -104,7 +105,7 @@ impl Keys {
     /// Takes over what was loaded by a question to the database at `asked`; `is_whole` if these are all keys.
     pub(super) fn update(&self, opened: HashMap<KeyPrefix, OpenedKey>, is_whole: bool, asked: Instant) {
         if is_whole || !opened.is_empty() {
-            let mut keys = self.by_prefix.write().unwrap_or_else(PoisonError::into_inner);
+            let mut keys = self.by_prefix.write();
             if is_whole {
                 let former = std::mem::replace(&mut *keys, opened);
                 drop(keys);
@@ -209,7 +210,7 @@ mod tests {
         assert!(refusal.await.unwrap());
         assert!(keys.ask_before_refusal(&prefix, checked_at, deadline).await.unwrap(), "checked before the answer");
         assert!(!keys.ask_before_refusal(&prefix, Instant::now(), deadline).await.unwrap());
-        keys.refused.lock().unwrap().insert(prefix.clone(), Instant::now() - MAX_STALENESS);
+        keys.refused.lock().insert(prefix.clone(), Instant::now() - MAX_STALENESS);
         assert!(keys.ask_before_refusal(&prefix, Instant::now(), deadline).now_or_never().is_none());
     }
 }

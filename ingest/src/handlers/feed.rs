@@ -12,9 +12,9 @@ use crate::store::records::{RecordLookup, RecordQuery};
 use common::event::Faults;
 use common::model::{KeyPrefix, Scope, TenantId};
 use common::shares::Counts;
+use parking_lot::Mutex;
 use serde::Serialize;
 use std::ops::RangeInclusive;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -61,7 +61,7 @@ impl FeedWaits {
 
     /// Takes a place among the requests that wait. 503 `overloaded` when the tenant has used up its own.
     fn take_place(&self, tenant: TenantId) -> Result<FeedWait<'_>, Refusal> {
-        let mut tenants = self.tenants();
+        let mut tenants = self.tenants.lock();
         let own = tenants.of(&tenant);
         let active = tenants.active() + usize::from(own == 0);
         let (all, of_tenant) = WAITING;
@@ -70,10 +70,6 @@ impl FeedWaits {
         }
         tenants.add(tenant, 1);
         Ok(FeedWait { waits: self, tenant })
-    }
-
-    fn tenants(&self) -> MutexGuard<'_, Counts<TenantId>> {
-        self.tenants.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_over(&self, until: Instant) -> bool {
@@ -90,7 +86,7 @@ impl FeedWaits {
 
 impl Drop for FeedWait<'_> {
     fn drop(&mut self) {
-        self.waits.tenants().subtract(&self.tenant, 1);
+        self.waits.tenants.lock().subtract(&self.tenant, 1);
     }
 }
 
@@ -184,7 +180,7 @@ mod tests {
         let held: Vec<_> = (0..32).map(take).collect();
         assert_eq!((held[0].len(), held[31].len()), (16, 8));
         drop(held);
-        assert_eq!(waits.tenants().active(), 0);
+        assert_eq!(waits.tenants.lock().active(), 0);
         assert_eq!(take(0).len(), 16);
     }
 

@@ -3,7 +3,7 @@
 use crate::bounded_map::BoundedMap;
 use crate::refusal::Refusal;
 use common::model::KeyPrefix;
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -29,13 +29,13 @@ impl Default for ReadLimit {
 impl ReadLimit {
     /// Whether a read of `key` would be counted at `now`.
     pub(crate) fn would_admit(&self, key: &KeyPrefix, per_second: u32, now: Instant) -> bool {
-        let mut buckets = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buckets = self.full_at.lock();
         next(buckets.get(key), per_second, now).is_some()
     }
 
     /// Counts a read of `key` at `now`; 429, without counting it, when `per_second` is reached.
     pub(crate) fn take(&self, key: &KeyPrefix, per_second: u32, now: Instant) -> Result<(), Refusal> {
-        let mut buckets = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buckets = self.full_at.lock();
         let next = next(buckets.get(key), per_second, now).ok_or(Refusal::RateLimited)?;
         buckets.insert(key.clone(), next);
         Ok(())

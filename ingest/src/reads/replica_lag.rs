@@ -13,7 +13,8 @@ use common::log_limit::LogLimit;
 use common::metrics::{READ_REPLICA_LAG, READ_REPLICA_LAG_LIMIT};
 use common::periodic::ticks;
 use metrics::Gauge;
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
 use tokio::time::Instant;
@@ -71,11 +72,11 @@ impl ReplicaLag {
     }
 
     fn measurement(&self) -> Option<Measurement> {
-        *self.measured.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.measured.lock()
     }
 
     fn set(&self, measurement: Option<Measurement>) {
-        *self.measured.lock().unwrap_or_else(PoisonError::into_inner) = measurement;
+        *self.measured.lock() = measurement;
     }
 
     /// The time between two measurements. While the replica follows at once, its age is at most twice this time.

@@ -27,7 +27,8 @@ use common::outage::Outage;
 use common::periodic::ticks;
 use common::signature::Signature;
 use list::{Noted, RefusedList, hashed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -49,10 +50,6 @@ struct Shared {
     outage: Outage,
     of_existing_keys: Mutex<RefusedList>,
     of_other_prefixes: Mutex<RefusedList>,
-}
-
-fn lock(list: &Mutex<RefusedList>) -> MutexGuard<'_, RefusedList> {
-    list.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl KeyRequestRecorder {
@@ -90,7 +87,7 @@ impl KeyRequestRecorder {
         let is_counted = !head.is_dry_write();
         let count_accepted = || {
             if is_counted {
-                lock(&self.0.of_existing_keys).count_accepted(key);
+                self.0.of_existing_keys.lock().count_accepted(key);
             }
         };
         let Err(refusal) = result else { return count_accepted() };
@@ -112,7 +109,7 @@ impl KeyRequestRecorder {
 
     fn add(&self, exists: bool, row: RefusedRow, body: &Bytes) {
         let list = if exists { &self.0.of_existing_keys } else { &self.0.of_other_prefixes };
-        match lock(list).add(row, body.clone()) {
+        match list.lock().add(row, body.clone()) {
             Noted::Kept => {}
             Noted::Sampled => count(SAMPLED, 1),
             Noted::Lost => count(LOST, 1),
@@ -132,7 +129,7 @@ impl KeyRequestRecorder {
     /// requests. What cannot be written is lost: by the time the database is back there are newer ones.
     pub(crate) async fn write(&self) {
         for list in [&self.0.of_existing_keys, &self.0.of_other_prefixes] {
-            let (rows, counts) = lock(list).take(clock::now().timestamp().div_euclid(60));
+            let (rows, counts) = list.lock().take(clock::now().timestamp().div_euclid(60));
             let rows: Vec<RefusedRow> = rows.into_iter().map(hashed).collect();
             if !rows.is_empty() {
                 let add = async |client: &Client| refused_requests::add(client, &rows).await;

@@ -6,7 +6,7 @@
 use crate::bounded_map::BoundedMap;
 use crate::store::replay_entries::ReplayEntry;
 use common::model::KeyPrefix;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
 
 /// Half of the capacity. All entries together take about 3 MB at most.
 const HALF: usize = 8_192;
@@ -26,16 +26,12 @@ impl KnownReplays {
     /// (D3).
     pub(super) fn contains(&self, entry: &ReplayEntry) -> bool {
         entry.idempotency_key.is_none()
-            && self.lock().get(&entry.mac).is_some_and(|(key, at)| *key == entry.key && *at == entry.signed_at)
+            && self.0.lock().get(&entry.mac).is_some_and(|(key, at)| *key == entry.key && *at == entry.signed_at)
     }
 
     /// Remembers a signature that was refused as a replay.
     pub(super) fn insert(&self, entry: &ReplayEntry) {
-        self.lock().insert(entry.mac, (entry.key.clone(), entry.signed_at));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BoundedMap<[u8; 32], (KeyPrefix, i64)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().insert(entry.mac, (entry.key.clone(), entry.signed_at));
     }
 }
 

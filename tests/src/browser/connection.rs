@@ -1,11 +1,11 @@
 //! Commands and events of the Chrome DevTools Protocol: JSON values, each followed by a NUL byte.
 
 use crate::MAX_WAIT;
-use crate::threads::lock;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::oneshot;
@@ -51,7 +51,7 @@ impl Connection {
     pub(super) async fn try_call(&self, session: Option<&str>, method: &str, params: Value) -> Result<Value, String> {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let (sender, receiver) = oneshot::channel();
-        lock(&self.shared).waiting.insert(id, sender);
+        self.shared.lock().waiting.insert(id, sender);
         let mut command = json!({"id": id, "method": method, "params": params});
         if let Some(session) = session {
             command["sessionId"] = json!(session);
@@ -69,12 +69,12 @@ impl Connection {
 
     /// What a page has reported so far.
     pub(super) fn events(&self, session: &str) -> SessionEvents {
-        lock(&self.shared).sessions.get(session).cloned().unwrap_or_default()
+        self.shared.lock().sessions.get(session).cloned().unwrap_or_default()
     }
 
     /// The complaints since the last call.
     pub(super) fn take_complaints(&self, session: &str) -> Vec<String> {
-        let mut shared = lock(&self.shared);
+        let mut shared = self.shared.lock();
         shared.sessions.get_mut(session).map(|events| std::mem::take(&mut events.complaints)).unwrap_or_default()
     }
 }
@@ -85,12 +85,12 @@ async fn receive(answers: ChildStdout, shared: Arc<Mutex<Shared>>) {
     while answers.read_until(0, &mut bytes).await.is_ok_and(|read| read > 0) {
         bytes.pop();
         if let Ok(message) = serde_json::from_slice::<Value>(&bytes) {
-            lock(&shared).take(message);
+            shared.lock().take(message);
         }
         bytes.clear();
     }
     // Whoever waits learns that the browser has ended.
-    lock(&shared).waiting.clear();
+    shared.lock().waiting.clear();
 }
 
 impl Shared {

@@ -2,10 +2,10 @@
 
 use super::received::{Behavior, ReceivedRequest};
 use super::wire::{self, Socket};
-use crate::threads::lock;
 use bytes::BytesMut;
+use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -57,11 +57,11 @@ impl Default for SharedState {
 
 impl SharedState {
     pub(super) fn with_state<T>(&self, read: impl FnOnce(&State) -> T) -> T {
-        read(&lock(&self.state))
+        read(&self.state.lock())
     }
 
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let changed = change(&mut lock(&self.state));
+        let changed = change(&mut self.state.lock());
         self.changed.send_replace(());
         changed
     }

@@ -17,7 +17,6 @@ mod stack;
 mod verify;
 mod webhooks;
 
-use crate::threads::lock;
 use caller::Caller;
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, join_all};
@@ -138,7 +137,7 @@ fn report(stack: &Stack, run: &Run, oracle: &Oracle, receiver: &FailingReceiver,
     if more > 0 {
         violations.push(format!("and {more} more"));
     }
-    violations.extend(lock(&stack.ended).iter().cloned());
+    violations.extend(stack.ended.lock().iter().cloned());
     let mut totals = run.recovery_lines();
     let requests = receiver.requests.load(Ordering::Relaxed);
     totals.push(format!("{}; {requests} webhook requests", run.totals.line()));

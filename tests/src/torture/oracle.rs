@@ -1,12 +1,11 @@
 //! What the callers of a run were told: every confirmed effect, and everything that may have had an effect.
 
 use super::plan::{Fault, FaultKind};
-use crate::threads::lock;
 use crate::world::text;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
@@ -196,7 +195,7 @@ impl Run {
 
     /// What was sent and confirmed.
     pub(super) fn oracle(&self) -> MutexGuard<'_, Oracle> {
-        lock(&self.oracle)
+        self.oracle.lock()
     }
 
     pub(super) fn load_ended(&self) -> bool {
@@ -244,7 +243,7 @@ impl Run {
         let Fault { kind, lasts, .. } = fault;
         let took = recovered.map_or("never".to_owned(), |took| format!("{} ms", took.as_millis()));
         println!("  {kind} ({} ms): next success after {took}", lasts.as_millis());
-        let mut faults = lock(&self.faults);
+        let mut faults = self.faults.lock();
         faults.entry(group(*kind)).or_default().push(recovered);
         drop(faults);
         if recovered.is_none() && !self.load_ended() {
@@ -254,12 +253,12 @@ impl Run {
 
     /// The number of faults that happened.
     pub(super) fn faults(&self) -> usize {
-        lock(&self.faults).values().map(Vec::len).sum()
+        self.faults.lock().values().map(Vec::len).sum()
     }
 
     /// Numbers of faults with the median and the longest time to recover, a line for each kind.
     pub(super) fn recovery_lines(&self) -> Vec<String> {
-        let faults = lock(&self.faults);
+        let faults = self.faults.lock();
         let line = |(kind, times): (&String, &Vec<Option<Duration>>)| {
             let mut known: Vec<u128> = times.iter().flatten().map(Duration::as_millis).collect();
             known.sort_unstable();

@@ -8,13 +8,12 @@ use crate::key::ApiKey;
 use crate::program::Program;
 use crate::proxy::Proxy;
 use crate::queues::Queues;
-use crate::threads::lock;
 use crate::url::{address, with_address};
 use crate::world::{ALL_SCOPES, common_settings, create_key};
 use futures_util::future::join_all;
+use parking_lot::Mutex;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Mutex as AsyncMutex, RwLock};
 use tokio_postgres::Client;
@@ -148,7 +147,7 @@ impl Stack {
 
     /// Addresses of the ingests that run.
     pub(super) fn ingests(&self) -> Vec<SocketAddr> {
-        let ingests = lock(&self.ingests);
+        let ingests = self.ingests.lock();
         ingests.iter().flatten().copied().collect()
     }
 
@@ -158,7 +157,7 @@ impl Stack {
         let mut started = Program::spawn(name, settings);
         started.until_listening().await;
         if *name == "connect-ingest" {
-            lock(&self.ingests)[slot % 2] = Some(started.http().address());
+            self.ingests.lock()[slot % 2] = Some(started.http().address());
         }
         *program.lock().await = Some(started);
     }
@@ -168,7 +167,7 @@ impl Stack {
         let Slot { program, name, log, .. } = &self.slots[slot];
         let Some(mut program) = program.lock().await.take() else { return };
         if *name == "connect-ingest" {
-            lock(&self.ingests)[slot % 2] = None;
+            self.ingests.lock()[slot % 2] = None;
         }
         self.note_end(&mut program);
         if kill {
@@ -212,7 +211,7 @@ impl Stack {
     fn note_end(&self, program: &mut Program) {
         if let Some(status) = program.ended() {
             let what = format!("{} ended by itself: {status}", program.name());
-            lock(&self.ended).push(what);
+            self.ended.lock().push(what);
         }
     }
 }

@@ -1,7 +1,6 @@
 //! A receiver of webhooks that fails at random, and remembers what it received.
 
 use crate::fuzz::random::Random;
-use crate::threads::lock;
 use bytes::Bytes;
 use common::signature::verify_webhook;
 use http_body_util::{BodyExt as _, Full};
@@ -10,13 +9,14 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
@@ -73,7 +73,7 @@ impl FailingReceiver {
     }
 
     pub(super) fn subscribe(&self, subscribed: Subscribed) {
-        lock(&self.subscriptions).push(subscribed);
+        self.subscriptions.lock().push(subscribed);
     }
 
     /// From now on every request succeeds.
@@ -82,17 +82,17 @@ impl FailingReceiver {
     }
 
     pub(super) fn subscriptions(&self) -> Vec<Subscribed> {
-        lock(&self.subscriptions).clone()
+        self.subscriptions.lock().clone()
     }
 
     /// What was received for each path and event.
     pub(super) fn receipts(&self) -> HashMap<(String, String), Receipt> {
-        lock(&self.receipts).clone()
+        self.receipts.lock().clone()
     }
 
     /// Requests that must not have been sent as they were.
     pub(super) fn violations(&self) -> Vec<String> {
-        lock(&self.violations).clone()
+        self.violations.lock().clone()
     }
 
     async fn serve(self: Arc<Self>, stream: TcpStream) {
@@ -110,7 +110,7 @@ impl FailingReceiver {
         self.requests.fetch_add(1, Ordering::Relaxed);
         let event = self.record(&path, &delivery, header("x-connect-signature").unwrap_or_default(), &body);
         let key = (path, event);
-        let tries = lock(&self.receipts).get(&key).map_or(0, |receipt| receipt.requests);
+        let tries = self.receipts.lock().get(&key).map_or(0, |receipt| receipt.requests);
         let status = match self.decide(&key, tries) {
             // The receiver has the webhook, and the dispatcher does not know.
             Decision::Disconnect => return Err(io::Error::other("as planned")),
@@ -121,7 +121,7 @@ impl FailingReceiver {
             Decision::Status(status) => status,
         };
         if status == 204
-            && let Some(receipt) = lock(&self.receipts).get_mut(&key)
+            && let Some(receipt) = self.receipts.lock().get_mut(&key)
         {
             receipt.succeeded += 1;
         }
@@ -147,12 +147,12 @@ impl FailingReceiver {
     fn record(&self, path: &str, delivery: &str, signature: &str, body: &Bytes) -> String {
         let json: Value = serde_json::from_slice(body).unwrap_or_default();
         let event = json["eventId"].as_str().unwrap_or_default().to_owned();
-        let secret = lock(&self.subscriptions).iter().find(|one| one.path == path).map(|one| one.secret.clone());
+        let secret = self.subscriptions.lock().iter().find(|one| one.path == path).map(|one| one.secret.clone());
         let verified = secret.map(|secret| verify_webhook(secret.as_bytes(), signature, body, crate::now()));
         if !matches!(verified, Some(Ok(()))) {
             self.add_violation(format!("{path}: the signature of {delivery} is wrong: {verified:?}"));
         }
-        let mut receipts = lock(&self.receipts);
+        let mut receipts = self.receipts.lock();
         let first = || Receipt { delivery: delivery.to_owned(), body: hash(body), requests: 0, succeeded: 0 };
         let receipt = receipts.entry((path.to_owned(), event.clone())).or_insert_with(first);
         receipt.requests += 1;
@@ -164,7 +164,7 @@ impl FailingReceiver {
     }
 
     fn add_violation(&self, what: String) {
-        lock(&self.violations).push(what);
+        self.violations.lock().push(what);
     }
 }
 

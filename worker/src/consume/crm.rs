@@ -17,8 +17,9 @@ use common::outage::Outage;
 use common::trace::{RequestContext, SpanKind, TraceContext, TraceSpan};
 use common::write::WriteRefusal;
 use common::{activity, limited};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -48,7 +49,7 @@ pub(crate) struct WaitingActions {
 
 impl WaitingActions {
     pub(super) fn counts(&self) -> MutexGuard<'_, HashMap<TenantId, u32>> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counts.lock()
     }
 
     fn is_full(&self, tenant: TenantId) -> bool {

@@ -13,8 +13,9 @@ use common::erasure::{ERASURE_KEY_BINDING, ErasureKey, IdentityHash, PersonIdent
 use common::event::Actor;
 use common::model::TenantId;
 use common::sealed::MasterKeys;
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// The erasures that this process has learned of. Clones share them.
 #[derive(Clone, Debug)]
@@ -47,7 +48,7 @@ impl ErasureCache {
 
     /// Hashes the identities of the events that are not newer than their tenant's last known erasure.
     pub(super) fn check(&self, events: &[Event<'_>]) -> ErasureCheck {
-        let cached = self.lock();
+        let cached = self.cached.lock();
         let Some(key) = cached.key.as_ref().filter(|_| cached.any_needs_look_up(events)) else {
             return ErasureCheck::default();
         };
@@ -65,7 +66,7 @@ impl ErasureCache {
         &self, check: &ErasureCheck, loaded: &[(TenantId, TenantErasures)], events: &[Event<'_>],
     ) -> Result<(), TxError> {
         for (tenant, TenantErasures { last_at, sealed_key }) in loaded {
-            let mut cached = self.lock();
+            let mut cached = self.cached.lock();
             if cached.key.is_none() {
                 let opened = self.master_keys.open(sealed_key, ERASURE_KEY_BINDING).ok();
                 let key = opened.as_ref().and_then(ErasureKey::parse);
@@ -75,17 +76,13 @@ impl ErasureCache {
             let last = cached.last.entry(*tenant).or_insert(*last_at);
             *last = (*last).max(*last_at);
         }
-        let cached = self.lock();
+        let cached = self.cached.lock();
         let is_missing =
             |(index, event): (usize, &Event<'_>)| cached.needs_look_up(event) && !check.has_looked_up(index);
         if events.iter().enumerate().any(is_missing) {
             return Err(TxError::Stale("a person was erased"));
         }
         Ok(())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, CachedErasures> {
-        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

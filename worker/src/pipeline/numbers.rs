@@ -11,9 +11,10 @@ use crate::rules::NumberBlock;
 use crate::store;
 use common::db::{Database, TxError};
 use common::model::TenantId;
+use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Maximum number of pairs of tenant and year with numbers in reserve. Once there are more, the whole reserve is dropped, which
@@ -98,13 +99,13 @@ impl EnquiryNumbers {
 
     /// Drops all numbers in reserve.
     pub(super) fn forget(&self) {
-        *self.reserve.lock() = Reserve::default();
+        *self.reserve.0.lock() = Reserve::default();
     }
 }
 
 impl SharedReserve {
     fn take(&self, requested: &[(TenantId, usize)], year: i32, connected_at: Instant) -> ReservedNumbers {
-        let mut reserve = self.lock();
+        let mut reserve = self.0.lock();
         // A unit that needs no number, such as a dry run, leaves the reserve to others.
         if !requested.is_empty() && reserve.since.is_some_and(|since| since < connected_at) {
             *reserve = Reserve::default();
@@ -125,7 +126,7 @@ impl SharedReserve {
     }
 
     fn return_unused(&self, blocks: impl Iterator<Item = (TenantId, NumberBlock)>, since: Instant) {
-        let mut reserve = self.lock();
+        let mut reserve = self.0.lock();
         if reserve.numbers.len() > MAX_PAIRS {
             *reserve = Reserve::default();
         }
@@ -139,10 +140,6 @@ impl SharedReserve {
                 reserve.since = Some(reserve.since.map_or(since, |earlier| earlier.min(since)));
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Reserve> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -7,8 +7,9 @@
 use crate::store;
 use common::db::{Database, TxError};
 use common::model::TenantId;
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// Maximum number of cached slugs; when they are exceeded, the cache is emptied.
 const MAX_SLUGS: usize = 10_000;
@@ -20,7 +21,7 @@ pub(super) struct TenantDirectory(Arc<Mutex<HashMap<String, TenantId>>>);
 impl TenantDirectory {
     /// The tenant with that slug, from the cache or else from the database.
     pub(super) async fn find(&self, database: &Database, slug: &str) -> Result<Option<TenantId>, TxError> {
-        if let Some(tenant) = self.lock().get(slug) {
+        if let Some(tenant) = self.0.lock().get(slug) {
             return Ok(Some(*tenant));
         }
         let found = store::find_tenant(database, slug).await?;
@@ -31,15 +32,11 @@ impl TenantDirectory {
     }
 
     fn insert(&self, slug: &str, tenant: TenantId) {
-        let mut cache = self.lock();
+        let mut cache = self.0.lock();
         if cache.len() >= MAX_SLUGS {
             cache.clear();
         }
         cache.insert(slug.to_owned(), tenant);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, TenantId>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -53,8 +50,8 @@ mod tests {
         let directory = TenantDirectory::default();
         for number in 0..=MAX_SLUGS {
             directory.insert(&format!("tenant-{number}"), TenantId(Uuid::nil()));
-            assert!(directory.lock().len() <= MAX_SLUGS);
+            assert!(directory.0.lock().len() <= MAX_SLUGS);
         }
-        assert!(directory.lock().contains_key(&format!("tenant-{MAX_SLUGS}")), "the last one is cached");
+        assert!(directory.0.lock().contains_key(&format!("tenant-{MAX_SLUGS}")), "the last one is cached");
     }
 }

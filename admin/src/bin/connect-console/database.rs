@@ -5,10 +5,11 @@ use crate::under_way::UnderWay;
 use admin::Result;
 use common::db::{Client as PooledClient, Database, PoolSettings, TxError};
 use common::settings::DatabaseUrl;
+use parking_lot::Mutex;
 use std::future::poll_fn;
 use std::ops::{Deref, DerefMut};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
@@ -130,7 +131,7 @@ impl DatabaseTime {
             if let Poll::Ready(done) = work.as_mut().poll(context) {
                 return Poll::Ready(Ok(done));
             }
-            let Some(until) = *self.0.lock().unwrap_or_else(PoisonError::into_inner) else {
+            let Some(until) = *self.0.lock() else {
                 return Poll::Pending;
             };
             if end.deadline() != until {
@@ -143,6 +144,6 @@ impl DatabaseTime {
 
     /// Sets it, and returns what it was.
     fn set(&self, until: Option<Instant>) -> Option<Instant> {
-        std::mem::replace(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner), until)
+        std::mem::replace(&mut self.0.lock(), until)
     }
 }

@@ -15,8 +15,9 @@ use common::http::{ConnectionTimes, ServerSettings, TrustedProxies};
 use common::periodic::ticks;
 use common::program::{ACCEPTING, Program, Service};
 use common::settings::{BrokerSettings, ConsoleSettings, DatabaseSettings, Section, TenantBounds, Variable};
+use parking_lot::Mutex;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 
@@ -102,10 +103,10 @@ async fn watch_servers(app: Arc<App>, database: DatabaseSettings, broker: Broker
     for look in 0_u32.. {
         ticks.tick().await;
         let fault = app.broker.fault().await;
-        app.servers.lock().unwrap_or_else(PoisonError::into_inner).broker = fault;
+        app.servers.lock().broker = fault;
         if look.is_multiple_of(CERTIFICATES_EVERY) {
             let certificates = doctor::certificates(&database, &broker).await;
-            app.servers.lock().unwrap_or_else(PoisonError::into_inner).certificates = certificates;
+            app.servers.lock().certificates = certificates;
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Limits attempts to sign in.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Attempts with one key in a window, after which further ones are refused until the window ends.
@@ -30,14 +30,14 @@ struct Attempts {
 impl SignInLimit {
     /// How long `key` must wait before its next attempt; `None` if it may try now.
     pub(crate) fn wait(&self, key: &str, now: Instant) -> Option<Duration> {
-        let attempts = *self.attempts().get(&self.hasher.hash_one(key))?;
+        let attempts = *self.attempts.lock().get(&self.hasher.hash_one(key))?;
         let left = WINDOW.checked_sub(now.saturating_duration_since(attempts.since))?;
         (attempts.count >= ATTEMPTS_MAX && !left.is_zero()).then_some(left)
     }
 
     /// Counts an attempt.
     pub(crate) fn count(&self, key: &str, now: Instant) {
-        let (key, mut all) = (self.hasher.hash_one(key), self.attempts());
+        let (key, mut all) = (self.hasher.hash_one(key), self.attempts.lock());
         all.retain(|_, attempts| now.saturating_duration_since(attempts.since) < WINDOW);
         if all.len() >= KEYS_MAX && !all.contains_key(&key) {
             let oldest = all.iter().min_by_key(|(_, attempts)| attempts.since).map(|(key, _)| *key);
@@ -46,10 +46,6 @@ impl SignInLimit {
             }
         }
         all.entry(key).or_insert(Attempts { since: now, count: 0 }).count += 1;
-    }
-
-    fn attempts(&self) -> MutexGuard<'_, HashMap<u64, Attempts>> {
-        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -75,6 +71,6 @@ mod tests {
         for number in 0..2 * KEYS_MAX {
             limit.count(&number.to_string(), now);
         }
-        assert_eq!(limit.attempts().len(), KEYS_MAX);
+        assert_eq!(limit.attempts.lock().len(), KEYS_MAX);
     }
 }

@@ -1,8 +1,9 @@
 //! What may happen only once, or a few times, at a time for the same key.
 
 use crate::failure::Failure;
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
@@ -23,7 +24,7 @@ impl UnderWay {
     /// Waits until fewer with this key are under way, behind others with this key. Too many others fail at once.
     pub(crate) async fn enter(&self, key: &str) -> Result<OwnedSemaphorePermit, Failure> {
         let of_key = {
-            let mut all = self.by_key.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = self.by_key.lock();
             all.retain(|_, one| one.strong_count() > 0);
             let of_key = all.get(key).and_then(Weak::upgrade);
             let of_key = of_key.unwrap_or_else(|| Arc::new(Semaphore::new(self.of_one)));
@@ -56,7 +57,7 @@ impl Places {
     /// Takes a place, unless this key has `of_key` of them. When `all` are taken, the key with the most places loses the one that it
     /// took first, but nobody loses their only one.
     pub(crate) fn take(self: &Arc<Self>, key: &str, all: usize, of_key: usize) -> Option<Place> {
-        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut places = self.0.lock();
         let count = |key: &str| places.iter().filter(|taken| taken.key == key).count();
         if count(key) >= of_key {
             return None;
@@ -81,7 +82,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut places = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut places = self.0.0.lock();
         places.retain(|taken| !Arc::ptr_eq(taken, &self.1));
     }
 }
@@ -107,7 +108,7 @@ mod tests {
         drop((first, other));
         assert!(second.poll(&mut context).is_ready());
         drop(under_way.enter("other").await);
-        assert_eq!(under_way.by_key.lock().unwrap().len(), 1);
+        assert_eq!(under_way.by_key.lock().len(), 1);
     }
 
     #[test]
@@ -123,6 +124,6 @@ mod tests {
         drop(taken.remove(2));
         assert!(take("e").is_some());
         drop(taken);
-        assert!(places.0.lock().unwrap().is_empty());
+        assert!(places.0.lock().is_empty());
     }
 }

@@ -11,11 +11,12 @@ use common::egress::{EgressSettings, LOOK_UP_OWNER, Network, ReceiverUrl, Resolv
 use common::sealed::Secret;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use tests::{Authority, Behavior, Receiver};
 use tokio::net::TcpStream;
@@ -86,24 +87,24 @@ impl FakeNetwork {
     }
 
     fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+        self.asked.lock().clone()
     }
 
     fn dialed(&self) -> Vec<String> {
-        self.dialed.lock().unwrap().iter().map(SocketAddr::to_string).collect()
+        self.dialed.lock().iter().map(SocketAddr::to_string).collect()
     }
 }
 
 impl Network for FakeNetwork {
     fn resolve(&self, name: &str) -> BoxFuture<'static, ResolveResult> {
-        self.asked.lock().unwrap().push(name.to_owned());
-        self.owners.lock().unwrap().push(LOOK_UP_OWNER.try_with(|owner| *owner).ok());
-        let answer = self.answers.lock().unwrap().pop_front();
+        self.asked.lock().push(name.to_owned());
+        self.owners.lock().push(LOOK_UP_OWNER.try_with(|owner| *owner).ok());
+        let answer = self.answers.lock().pop_front();
         std::future::ready(answer.unwrap_or_else(|| Err("no such name".to_owned()))).boxed()
     }
 
     fn dial(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<TcpStream>> {
-        self.dialed.lock().unwrap().push(address);
+        self.dialed.lock().push(address);
         match self.leads_to {
             Some(really) => SystemNetwork.dial(really),
             None => std::future::ready(Err(io::ErrorKind::ConnectionRefused.into())).boxed(),

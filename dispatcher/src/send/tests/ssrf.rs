@@ -83,7 +83,7 @@ async fn a_name_is_looked_up_for_the_owner_of_the_attempt() {
     let network = FakeNetwork::answering(&[], None);
     let (owner, sender) = (Uuid::from_u128(7), public_only(&network, None));
     LOOK_UP_OWNER.scope(owner, send(&sender, "https://hooks.example/")).await;
-    assert_eq!(*network.owners.lock().unwrap(), [Some(owner)]);
+    assert_eq!(*network.owners.lock(), [Some(owner)]);
 }
 
 #[derive(Deserialize)]

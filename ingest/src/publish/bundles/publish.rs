@@ -8,8 +8,9 @@ use common::caller::Caller;
 use common::log_limit::LogLimit;
 use common::metrics::BUNDLE_REQUESTS;
 use common::{clock, limited};
+use parking_lot::Mutex;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::yield_now;
@@ -43,7 +44,7 @@ impl Publisher {
     /// Queues a request: it is published at once, or after the publish of its caller that is under way.
     pub(super) fn enqueue(self: &Arc<Self>, caller: &Caller, request: WaitingRequest) {
         let span = request.span.clone();
-        if self.waiting().add(caller, request) {
+        if self.waiting.lock().add(caller, request) {
             self.begin(caller.clone());
         } else {
             span.in_scope(|| tracing::debug!("waiting for the publish under way"));
@@ -54,10 +55,6 @@ impl Publisher {
         let under_way = PublishUnderWay { publisher: Arc::clone(self), caller };
         drop(tokio::spawn(under_way.publish_next()));
     }
-
-    fn waiting(&self) -> MutexGuard<'_, WaitingRequests> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl PublishUnderWay {
@@ -65,7 +62,7 @@ impl PublishUnderWay {
     async fn publish_next(self) {
         // Lets requests that have arrived already join. When nothing else is ready to run, this costs nothing.
         yield_now().await;
-        let (group, is_followed) = self.publisher.waiting().take(&self.caller, self.publisher.events);
+        let (group, is_followed) = self.publisher.waiting.lock().take(&self.caller, self.publisher.events);
         if !group.is_empty() {
             self.publish(group, is_followed).await;
         }
@@ -78,7 +75,7 @@ impl PublishUnderWay {
         let (publisher, wait) = (Arc::clone(&self.publisher), self.publisher.wait);
         // Dropping `self` begins the caller's next publish.
         let under_way = Mutex::new(Some(self));
-        let end = || drop(under_way.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let end = || drop(under_way.lock().take());
         let reply = {
             let message = bundle.as_ref().unwrap_or(&group[0].message);
             let mut call = pin!(publisher.queue.call(message, holds, end, is_followed.notified()));
@@ -97,7 +94,7 @@ impl PublishUnderWay {
 
 impl Drop for PublishUnderWay {
     fn drop(&mut self) {
-        if !self.publisher.waiting().end_if_idle(&self.caller) {
+        if !self.publisher.waiting.lock().end_if_idle(&self.caller) {
             self.publisher.begin(self.caller.clone());
         }
     }

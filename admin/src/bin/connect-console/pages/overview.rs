@@ -11,7 +11,6 @@ use admin::attention::{self, AgencyOverview, Attention, Place, Scope};
 use admin::tenants;
 use common::model::searchable;
 use maud::{Markup, html};
-use std::sync::PoisonError;
 use warp::reply::Response;
 
 /// Maximum number of agencies in the list.
@@ -58,7 +57,7 @@ pub(crate) async fn start(view: View<'_>) -> Result<Response, Failure> {
 
 /// What needs attention, with what to do about it; and the last hour of everything.
 async fn everything(view: &View<'_>) -> Result<Markup, Failure> {
-    let servers = view.app.servers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let servers = view.app.servers.lock().clone();
     let found = attention::find(view.client(), Scope::Installation(&servers)).await?;
     let hour = last_hour(view.client(), None).await?;
     let queues = queue_lengths(view.client()).await?;
