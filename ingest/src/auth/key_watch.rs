@@ -7,6 +7,7 @@ use common::db::{DatabaseSession, DatabaseSessionConfig, SessionWork, TxError, r
 use common::outage::Outage;
 use common::periodic::ticks;
 use common::settings::DatabaseUrl;
+use futures_util::try_join;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +16,6 @@ use tokio_util::sync::CancellationToken;
 
 /// How often the database is asked for changes, in case a notification is lost.
 const POLL: Duration = Duration::from_millis(400);
-/// How often it checks that the server has not been demoted: changes are made on another one then.
-const DEMOTION_CHECK: Duration = Duration::from_secs(2);
 /// The wait before a new connection.
 const RECONNECT_WAIT: Duration = Duration::from_millis(200);
 /// Keys that are read at once.
@@ -38,30 +37,31 @@ pub(crate) async fn watch_keys(url: DatabaseUrl, keys: Arc<Keys>) {
 impl SessionWork for KeyWatch {
     async fn run(&mut self, session: &Arc<DatabaseSession>) -> Result<(), TxError> {
         let (revision, changed) = (session.prepare(REVISION.as_str()).await?, session.prepare(CHANGED.as_str()).await?);
-        let (mut polls, mut demotion_checks) = (ticks(POLL), ticks(DEMOTION_CHECK));
+        let mut polls = ticks(POLL);
         // How far the keys were loaded. On a new session all are loaded: another server may have lost the last changes.
         let mut loaded: Option<(i64, String)> = None;
         loop {
             let asked = Instant::now();
-            let row = session.query_one(&revision, &[]).await?;
+            // In one round trip. Changes are made on another server once this one is demoted.
+            let ((), row) = try_join!(session.keep_alive(), session.query_one(&revision, &[]))?;
             let (revision, removal): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
             let since = loaded.take().filter(|(loaded, _)| *loaded >= removal);
             let is_whole = since.is_none();
             let mut place = since.unwrap_or((i64::MIN, String::new()));
             // Opened while the next ones are read, so that requests go on.
             let mut opened = HashMap::new();
-            while place.0 < revision {
+            // One statement may change more keys than are read at once: all of them have one revision.
+            let mut is_last = place.0 >= revision;
+            while !is_last {
                 let read = session.query(&changed, &[&place.0, &place.1, &ROWS]).await?;
-                let is_last = read.len() < ROWS as usize;
+                is_last = read.len() < ROWS as usize;
                 for row in read {
                     let (place_of_row, key) = api_keys::read(&row)?;
                     place = place_of_row;
                     opened.extend(key.map(|key| self.keys.opened(key)));
                 }
-                if is_last {
-                    place.0 = place.0.max(revision);
-                }
             }
+            place.0 = place.0.max(revision);
             self.keys.update(opened, is_whole, asked);
             self.outage.report_success();
             loaded = Some(place);
@@ -69,7 +69,6 @@ impl SessionWork for KeyWatch {
                 _ = polls.tick() => {}
                 () = session.notified() => {}
                 () = self.keys.wanted.notified() => {}
-                _ = demotion_checks.tick() => session.keep_alive().await?,
             }
         }
     }

@@ -1,7 +1,7 @@
 //! All API keys, in memory, each used only while it is known to match the database (D5).
 //!
 //! [`watch_keys`](super::watch_keys) loads what has changed: when it is notified, several times a second in case a notification is
-//! lost, and before a request is refused. Keys are used within [`MAX_STALENESS`] of the last time at which the database had
+//! lost, and before a 401. Keys are used within [`MAX_STALENESS`] of the last time at which the database had
 //! no further change. So a revoked key is refused within that time, and while the database is unavailable no key is used.
 
 use super::key::{ApiKey, NotedMinutes, OldSecret};
@@ -33,7 +33,7 @@ static KEYS: LogLimit<2> = LogLimit::new();
 /// A key whose secret may not be readable.
 pub(super) type OpenedKey = Result<Arc<ApiKey>, DecryptionFailed>;
 
-/// The keys of all tenants; shared by all requests. About 0.42 kB for each, and 0.46 kB while all are loaded.
+/// The keys of all tenants; shared by all requests. About 0.46 kB for each, and twice as much while all are read again.
 #[derive(Debug)]
 pub(crate) struct Keys {
     masters: MasterKeys,
@@ -66,7 +66,7 @@ impl Keys {
     /// that may be valid, as after a 401.
     pub(crate) async fn find(&self, prefix: &KeyPrefix, deadline: Instant) -> Result<Option<Arc<ApiKey>>, Refusal> {
         if !self.are_current() {
-            self.until_asked_since(Instant::now() - MAX_STALENESS, deadline).await?;
+            self.until_answered(is_recent, deadline).await?;
         }
         self.last_known(prefix).transpose().map_err(|error| {
             limited!(KEYS[0], error, key = %prefix, %error, "secret decryption failed; responding 503 to requests of this key");
@@ -92,14 +92,15 @@ impl Keys {
         if let Some(answered) = answered {
             return Ok(answered > checked_at);
         }
-        self.until_asked_since(Instant::now(), deadline).await?;
+        let now = Instant::now();
+        self.until_answered(|asked| asked >= now, deadline).await?;
         refused().insert(prefix.clone(), Instant::now());
         Ok(true)
     }
 
     /// Whether keys may be used.
     pub(crate) fn are_current(&self) -> bool {
-        self.confirmed.borrow().is_some_and(|asked| asked.elapsed() < MAX_STALENESS)
+        self.confirmed.borrow().is_some_and(is_recent)
     }
 
     /// Takes over what was loaded by a question to the database at `asked`; `is_whole` if these are all keys.
@@ -118,11 +119,11 @@ impl Keys {
         self.confirmed.send_replace(Some(asked));
     }
 
-    /// Waits until a question to the database that was asked at `since` or later has been answered.
-    async fn until_asked_since(&self, since: Instant, deadline: Instant) -> Result<(), Refusal> {
+    /// Waits until a question to the database has been answered whose time suffices.
+    async fn until_answered(&self, suffices: impl Fn(Instant) -> bool, deadline: Instant) -> Result<(), Refusal> {
         let mut confirmed = self.confirmed.subscribe();
         self.wanted.notify_one();
-        let answer = confirmed.wait_for(|asked| asked.is_some_and(|asked| asked >= since));
+        let answer = confirmed.wait_for(|asked| asked.is_some_and(&suffices));
         match timeout_at(deadline, answer).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(_)) | Err(_) => Err(Refusal::ReplayStoreUnavailable),
@@ -162,6 +163,11 @@ impl Keys {
     }
 }
 
+/// Whether a question that was asked then still confirms the keys: its answer may have taken long.
+fn is_recent(asked: Instant) -> bool {
+    asked.elapsed() < MAX_STALENESS
+}
+
 /// The scopes that this version knows. A later version may have granted others, which are ignored.
 fn known_scopes(prefix: &KeyPrefix, names: &[String]) -> Scopes {
     let (known, unknown): (Vec<&str>, Vec<&str>) =
@@ -196,6 +202,21 @@ mod tests {
         assert!(keys.find(&prefix(), soon).await.is_err(), "too long ago");
         keys.update(HashMap::new(), false, Instant::now());
         assert!(keys.find(&prefix(), soon).await.unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_took_long_confirms_nothing() {
+        let (keys, prefix, now) = (keys(), prefix(), Instant::now());
+        let mut found = Box::pin(keys.find(&prefix, now + Duration::from_secs(30)));
+        assert!(found.as_mut().now_or_never().is_none());
+        let asked = now - MAX_STALENESS + Duration::from_millis(1);
+        while asked.elapsed() < MAX_STALENESS {
+            std::hint::spin_loop();
+        }
+        keys.update(HashMap::new(), true, asked);
+        assert!(found.as_mut().now_or_never().is_none());
+        keys.update(HashMap::new(), false, Instant::now());
+        assert!(found.await.unwrap().is_none());
     }
 
     #[tokio::test]

@@ -79,12 +79,12 @@ impl Auth {
         let deadline = self.deadline();
         let Credentials { key: prefix, tenant, signature } = Credentials::parse(&head.headers)?;
         // The timestamp of a signature is of the caller's clock, the times of a key are of the database's.
-        let (received_at, now) = (clock::now().timestamp(), clock::database_now());
+        let received_at = clock::now().timestamp();
         let check = async || {
             let key = self.keys.find(&prefix, deadline).await?;
             let owner = key.as_ref().map(|key| Arc::clone(&key.caller));
             let signed = checks::signed(scheme, head, body);
-            let checked = checks::check_signature(key, &signature, signed, received_at, now);
+            let checked = checks::check_signature(key, &signature, signed, received_at, clock::database_now());
             Ok::<_, Refusal>(checked.map_err(|failure| (failure, owner)))
         };
         let checked = async {
@@ -96,7 +96,7 @@ impl Auth {
         let checked = checked.await.map_err(|unavailable| {
             let known = self.keys.last_known(&prefix).and_then(Result::ok);
             let signed = checks::signed(scheme, head, body);
-            let checked = checks::check_signature(known, &signature, signed, received_at, now);
+            let checked = checks::check_signature(known, &signature, signed, received_at, clock::database_now());
             let signer =
                 checked.ok().map(|(key, _)| Box::new(Verified { key, signature: signature.clone(), deadline }));
             AuthError::Unavailable(unavailable, signer)
@@ -106,7 +106,7 @@ impl Auth {
             Box::new(FailedCheck { failure, key, owner, header: None, signature })
         };
         let (key, secret) = checked.map_err(|(failure, owner)| failed(failure, owner))?;
-        self.uses.note(&key, secret, now);
+        self.uses.note(&key, secret, clock::database_now());
         drop(head.caller.set(Arc::clone(&key.caller)));
         checks::check_use(&key.caller, tenant, scope)
             .map_err(|failure| failed(failure, Some(Arc::clone(&key.caller))))?;
