@@ -153,3 +153,22 @@ async fn a_read_that_waits_for_a_locked_table_has_used_up_its_signature() {
     blocker.batch_execute("ROLLBACK").await.expect("the lock goes");
     world.http().send(&request).await.assert_error(401, "unauthorized");
 }
+
+#[tokio::test]
+async fn a_caller_that_hangs_up_leaves_no_connection_to_others_on_which_its_look_up_still_waits() {
+    // One connection for each kind of record, and one more.
+    let builder = World::with().set("CONNECT_READ_CONNECTIONS", "5").set("CONNECT_STORE_TIMEOUT", "5s");
+    let world = builder.start().await;
+    let blocker = world.database.begin("LOCK TABLE clients IN ACCESS EXCLUSIVE MODE").await;
+    let look_ups = (0..2).map(|_| spawn(&world, read(&world, "/clients?email=ana@example.com")));
+    let under_way: Vec<_> = look_ups.collect();
+    let waiters = "application_name = 'ingest_reads' AND wait_event_type = 'Lock'";
+    world.database.until_sessions(waiters, 2).await;
+    under_way.iter().for_each(JoinHandle::abort);
+    world.ingests[0].until_sum("connect_http_connections", &[("state", "active")], 0.0).await;
+    let of_leads = (0..8).map(async |_| world.http().send(&read(&world, "/leads?externalId=none")).await);
+    for response in join_all(of_leads).await {
+        assert_eq!(response.status, 200, "{response:?}");
+    }
+    blocker.batch_execute("ROLLBACK").await.expect("the lock goes");
+}
