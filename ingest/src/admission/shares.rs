@@ -1,9 +1,9 @@
 //! Decides which requests are admitted to a backlog, and counts them. Pure.
 //!
-//! A tenant may hold the limit, divided by the number of tenants with waiting work: alone it may use everything, and as
-//! soon as another one asks, each has its part. What the first one holds beyond its part by then waits in addition to
-//! the limit until it is applied. A tenant with nothing waiting is always admitted with one event, and with any request
-//! while less than the limit waits: a full batch may be more than its part.
+//! A tenant may hold the limit, divided by the number of tenants that have work waiting or were refused just now: alone
+//! it may use everything, and as soon as another one asks, each has its part. What the first one holds beyond its part by
+//! then waits in addition to the limit until it is applied. A tenant with nothing waiting is always admitted with one
+//! event, and with any request while less than the limit waits: a full batch may be more than its part.
 
 use super::rate::{Point, Rate};
 use super::units::EVENT_UNITS_MAX;
@@ -18,8 +18,10 @@ const GUARANTEED_TENANTS: usize = 1_000;
 const UNREPLIED_HOLD_MAX: Duration = Duration::from_secs(60);
 /// The longest `Retry-After`, in seconds.
 const RETRY_AFTER_MAX: u32 = 30;
-/// The most tenants in one report.
+/// The most tenants in one report, and the most that have a part although they have nothing waiting.
 const PRESSURES_MAX: usize = 100;
+/// How much later than it was told a tenant that was refused may ask again, and still has its part.
+const ASKS_AGAIN: Duration = Duration::from_secs(1);
 
 /// An admitted request, as the backlog counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +50,8 @@ pub(super) struct State {
     replied: u64,
     /// Requests refused since they were reported, by tenant.
     refused: HashMap<TenantId, u64>,
+    /// Until when a tenant that was refused with nothing waiting has its part: the others must leave it room.
+    asking: HashMap<TenantId, Instant>,
 }
 
 impl State {
@@ -61,6 +65,7 @@ impl State {
             next: 0,
             replied: 0,
             refused: HashMap::new(),
+            asking: HashMap::new(),
         }
     }
 
@@ -69,21 +74,28 @@ impl State {
         if let Some(oldest) = self.oldest() {
             self.rate.lower(now, oldest);
         }
+        self.asking.retain(|_, until| now < *until);
         let own = self.waiting_of(tenant);
-        let active = self.tenants.len() + usize::from(own == 0);
+        let asks = |asking: &&TenantId| **asking != tenant && !self.tenants.contains_key(*asking);
+        let active = self.tenants.len() + usize::from(own == 0) + self.asking.keys().filter(asks).count();
         if self.has_room(own, units, active) {
             return Ok(());
         }
         if self.refused.len() < PRESSURES_MAX || self.refused.contains_key(&tenant) {
             *self.refused.entry(tenant).or_insert(0) += 1;
         }
-        Err(self.retry_after(own, units, active))
+        let retry_after = self.retry_after(own, units, active);
+        if own == 0 && self.asking.len() < PRESSURES_MAX {
+            self.asking.insert(tenant, now + Duration::from_secs(retry_after.into()) + ASKS_AGAIN);
+        }
+        Err(retry_after)
     }
 
     /// Admits a request, or fails as [`check`](Self::check).
     pub(super) fn admit(&mut self, tenant: TenantId, units: u64, now: Instant) -> Result<CountedRequest, u32> {
         let begun = self.rate.begin(now);
         self.check(tenant, units, now)?;
+        self.asking.remove(&tenant);
         self.total += units;
         *self.tenants.entry(tenant).or_insert(0) += units;
         self.next += 1;
@@ -236,6 +248,25 @@ mod tests {
         assert!(state.admit(tenant(2), 100 * EVENT_UNITS_MAX, now).is_ok());
         assert!(state.admit(tenant(3), 100 * EVENT_UNITS_MAX, now).is_err(), "the limit is exceeded");
         assert!(state.admit(tenant(3), 1, now).is_ok());
+    }
+
+    #[test]
+    fn a_refused_batch_gets_room_although_another_tenant_asks_for_all_of_it() {
+        let (mut state, now) = state();
+        let mut held = take(&mut state, 1, 10, now);
+        assert!(state.admit(tenant(2), 400, now).is_err(), "the limit is used up");
+        release(&mut state, &[held.remove(0)]);
+        assert!(state.admit(tenant(1), 1, now).is_err(), "it holds more than its part");
+        held.push(state.admit(tenant(2), 400, now).expect("room"));
+        release(&mut state, &held);
+        let held = take(&mut state, 1, 10, now);
+        let retry_after = state.admit(tenant(2), 400, now).expect_err("the limit is used up again");
+        release(&mut state, &held);
+        let held = take(&mut state, 1, 10, now);
+        assert_eq!(held.len(), 30);
+        release(&mut state, &held);
+        let later = now + Duration::from_secs(retry_after.into()) + ASKS_AGAIN;
+        assert_eq!(take(&mut state, 1, 10, later).len(), 60, "the other one has not come");
     }
 
     #[test]
