@@ -41,8 +41,10 @@ use tokio::net::TcpListener;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Connections of the replay store: its own, one for partitions, and one for readiness and reports.
-const REPLAY_CONNECTIONS: usize = ReplayStore::CONNECTIONS + 2;
+/// Connections of the replay store: its own, and one for partitions and readiness.
+const REPLAY_CONNECTIONS: usize = ReplayStore::CONNECTIONS + 1;
+/// Connections for what no request waits for: it may wait for locks, and must not use up those of the replay store.
+const REPORT_CONNECTIONS: usize = 1;
 /// Time kept for closing the broker's connection after the drain.
 const CLOSING: Duration = Duration::from_millis(500);
 
@@ -128,6 +130,7 @@ fn start_services(
 ) -> (Arc<Services>, KeyUses, KeyRequestRecorder) {
     let (url, read_url) = (&service.database.url, &service.database.read_url);
     let replay_db = pool(url, "ingest_replay", REPLAY_CONNECTIONS, ingest.store_timeout);
+    let report_db = pool(url, "ingest_reports", REPORT_CONNECTIONS, ingest.store_timeout);
     let read_pools = |url, name| {
         ReadPools::new(ingest.read_connections as usize, |size| pool(url, name, size, ingest.store_timeout))
     };
@@ -146,20 +149,20 @@ fn start_services(
     let [event_queue, write_queue] = queues.clone();
 
     let read_pools = [Some(&primary_reads), replica_reads.as_ref()].into_iter().flatten();
-    let pools = std::iter::once(replay_db.clone());
+    let pools = [replay_db.clone(), report_db.clone()].into_iter();
     let pools = pools.chain(read_pools.flat_map(|pools| pools.all().iter().cloned())).collect();
     if replica_reads.is_some() {
         tokio::spawn(watch_replica(&service.database, ingest.store_timeout, lag));
     }
     tokio::spawn(watch_keys(service.database.direct_url.clone(), Arc::clone(&keys)));
     tokio::spawn(maintain_partitions(partitions));
-    let uses = KeyUses::new(replay_db.clone());
+    let uses = KeyUses::new(report_db.clone());
     tokio::spawn(uses.clone().write_regularly());
-    let refused = KeyRequestRecorder::new(replay_db.clone());
+    let refused = KeyRequestRecorder::new(report_db.clone());
     tokio::spawn(refused.clone().write_regularly());
     tokio::spawn(background::observe_pools(pools));
     let backlogs = queues.iter().map(|queue| queue.backlog().clone()).collect();
-    tokio::spawn(report_pressure(replay_db.clone(), backlogs));
+    tokio::spawn(report_pressure(report_db, backlogs));
     let (masters, health) = (service.master_keys.clone(), service.health.clone());
     tokio::spawn(background::watch_readiness(replay_db, masters, Arc::clone(&keys), queues, health));
     let events = EventPublisher::new(event_queue, ingest.publish_timeout, ingest.reply_timeout);
