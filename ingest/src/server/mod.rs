@@ -22,13 +22,13 @@ use crate::settings::Settings;
 use background::{BROKER, MASTER_KEY, POSTGRES, REPLAY_STORE};
 use common::broker::{Broker, Queue, QueueUse, Rpc, observe_queues};
 use common::db::{Database, PoolSettings};
-use common::health;
 use common::http::{
     self, BodyReader, ConnectionRefusal, ConnectionTimes, RequestOrigin, ServerSettings, TrustedProxies,
 };
 use common::metrics::{AUTH_FAILURES, HTTP_CONNECTIONS_REFUSED, HTTP_REQUESTS, OVERLOADED, register_counter};
 use common::program::{ACCEPTING, Program, Service};
 use common::settings::{DatabaseSettings, DatabaseUrl, Section, Variable};
+use common::{critical_task, health};
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -154,8 +154,8 @@ fn start_services(
     if replica_reads.is_some() {
         tokio::spawn(watch_replica(&service.database, ingest.store_timeout, lag));
     }
-    tokio::spawn(watch_keys(service.database.direct_url.clone(), Arc::clone(&keys)));
-    tokio::spawn(maintain_partitions(partitions));
+    critical_task::spawn("keys", watch_keys(service.database.direct_url.clone(), Arc::clone(&keys)));
+    critical_task::spawn("replay partitions", maintain_partitions(partitions));
     let uses = KeyUses::new(report_db.clone());
     tokio::spawn(uses.clone().write_regularly());
     let refused = KeyRequestRecorder::new(report_db.clone());
@@ -164,7 +164,10 @@ fn start_services(
     let backlogs = queues.iter().map(|queue| queue.backlog().clone()).collect();
     tokio::spawn(report_pressure(report_db, backlogs));
     let (masters, health) = (service.master_keys.clone(), service.health.clone());
-    tokio::spawn(background::watch_readiness(replay_db, masters, Arc::clone(&keys), queues, health));
+    critical_task::spawn(
+        "readiness",
+        background::watch_readiness(replay_db, masters, Arc::clone(&keys), queues, health),
+    );
     let events = EventPublisher::new(event_queue, ingest.publish_timeout, ingest.reply_timeout);
     let services = Arc::new(Services {
         bodies: BodyReader::new(ingest.max_body, ingest.body_timeout, ingest.body_budget),
