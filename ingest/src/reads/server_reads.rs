@@ -11,13 +11,13 @@ use crate::replay::ReplayStore;
 use crate::replay::round_trips::{Lookup, LookupResult, StoreRequest, StoreResult, StoreRoundTrips, await_result};
 use crate::store::records::{self, RecordKind, RecordLookup};
 use crate::store::replay_entries::ReplayEntry;
-use common::critical_task;
 use common::db::Client;
 use common::metrics::RECORD_READS;
 use common::outage::Outage;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use metrics::Counter;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -89,11 +89,13 @@ impl ServerReads {
             queue.push(request).map_err(|_| ReadError::TimedOut)?;
             return reply.await.map_err(|_| ReadError::TimedOut);
         }
-        // On its own, so that a slow look-up delays no other, and to its end, although the caller may hang up: its connection
-        // must not be given to another request while a statement runs on it.
-        let round_trips = round_trips.clone();
-        critical_task::spawn("records read", async move { round_trips.run(vec![request]).await });
-        reply.await.map_err(|_| ReadError::TimedOut)
+        // On its own, so that a slow look-up delays no other.
+        let mut reply = pin!(reply);
+        let reply = tokio::select! {
+            found = &mut reply => found,
+            () = round_trips.run(vec![request]) => reply.await,
+        };
+        reply.map_err(|_| ReadError::TimedOut)
     }
 }
 

@@ -93,18 +93,41 @@ pub(crate) async fn run_until_on<T>(
 /// The same for work that enforces its deadline itself, and returns whether it exceeded it.
 ///
 /// If no response has arrived by then, the connection is closed and not returned to the pool, because its next user would
-/// wait for the same statement.
+/// wait for the same statement. If the caller hangs up before, it is returned once the statement has ended.
 pub(crate) async fn run_with_own_deadline<T>(
     client: impl Future<Output = Result<Client, TxError>>, deadline: Instant,
     work: impl AsyncFnOnce(&Client) -> (T, bool),
 ) -> Result<T, TxError> {
     let client = timeout_at(deadline, client).await.map_err(|_| TxError::no_response())??;
     let _work = health::begin_work();
-    let (done, is_late) = work(&client).await;
-    if is_late {
+    let mut busy = BusyClient { client: Some(client), deadline };
+    let (done, is_late) = match &busy.client {
+        Some(client) => work(client).await,
+        None => return Err(TxError::no_response()),
+    };
+    if let Some(client) = busy.client.take().filter(|_| is_late) {
         drop(Client::take(client));
     }
     Ok(done)
+}
+
+/// A connection on which statements may be running.
+struct BusyClient {
+    client: Option<Client>,
+    deadline: Instant,
+}
+
+impl Drop for BusyClient {
+    fn drop(&mut self) {
+        let Some(client) = self.client.take() else { return };
+        let deadline = self.deadline;
+        // Statements are answered in their order.
+        drop(tokio::spawn(async move {
+            if timeout_at(deadline, client.batch_execute("")).await.is_err() {
+                drop(Client::take(client));
+            }
+        }));
+    }
 }
 
 /// A pool of so many connections for unit tests, to a server that no test reaches.

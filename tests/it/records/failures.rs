@@ -157,7 +157,7 @@ async fn a_read_that_waits_for_a_locked_table_has_used_up_its_signature() {
 #[tokio::test]
 async fn a_caller_that_hangs_up_leaves_no_connection_to_others_on_which_its_look_up_still_waits() {
     // One connection for each kind of record, and one more.
-    let builder = World::with().set("CONNECT_READ_CONNECTIONS", "5").set("CONNECT_STORE_TIMEOUT", "5s");
+    let builder = World::with().set("CONNECT_READ_CONNECTIONS", "5").set("CONNECT_STORE_TIMEOUT", "20s");
     let world = builder.start().await;
     let blocker = world.database.begin("LOCK TABLE clients IN ACCESS EXCLUSIVE MODE").await;
     let look_ups = (0..2).map(|_| spawn(&world, read(&world, "/clients?email=ana@example.com")));
@@ -170,5 +170,7 @@ async fn a_caller_that_hangs_up_leaves_no_connection_to_others_on_which_its_look
     for response in join_all(of_leads).await {
         assert_eq!(response.status, 200, "{response:?}");
     }
+    world.database.until_sessions(waiters, 2).await;
     blocker.batch_execute("ROLLBACK").await.expect("the lock goes");
+    assert_eq!(get(&world, "/clients?email=ana@example.com").await.status, 200);
 }
