@@ -1,6 +1,6 @@
 //! Decides which requests are admitted to a backlog, and counts them. Pure.
 //!
-//! A tenant may hold the limit, divided by the number of tenants that have work waiting or were refused just now: alone
+//! A tenant may hold the limit, divided by the number of tenants that have work waiting or were refused in the last five seconds: alone
 //! it may use everything, and as soon as another one asks, each has its part. What the first one holds beyond its part by
 //! then waits in addition to the limit until it is applied. A tenant with nothing waiting is always admitted with one
 //! event, and with any request while less than the limit waits: a full batch may be more than its part.
@@ -20,8 +20,8 @@ const UNREPLIED_HOLD_MAX: Duration = Duration::from_secs(60);
 const RETRY_AFTER_MAX: u32 = 30;
 /// The most tenants in one report, and the most that have a part although they have nothing waiting.
 const PRESSURES_MAX: usize = 100;
-/// How much later than it was told a tenant that was refused may ask again, and still has its part.
-const ASKS_AGAIN: Duration = Duration::from_secs(1);
+/// How long a tenant that was refused has its part although it has nothing waiting.
+const ASKS_AGAIN: Duration = Duration::from_secs(5);
 
 /// An admitted request, as the backlog counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub(super) struct State {
     replied: u64,
     /// Requests refused since they were reported, by tenant.
     refused: HashMap<TenantId, u64>,
-    /// Until when a tenant that was refused with nothing waiting has its part: the others must leave it room.
+    /// Until when the tenants that were refused have their part: the others must leave them room.
     asking: HashMap<TenantId, Instant>,
 }
 
@@ -76,26 +76,25 @@ impl State {
         }
         self.asking.retain(|_, until| now < *until);
         let own = self.waiting_of(tenant);
+        let active = self.tenants.len() + usize::from(own == 0);
         let asks = |asking: &&TenantId| **asking != tenant && !self.tenants.contains_key(*asking);
-        let active = self.tenants.len() + usize::from(own == 0) + self.asking.keys().filter(asks).count();
-        if self.has_room(own, units, active) {
+        let asking = self.asking.keys().filter(asks).count();
+        if self.has_room(own, units, active, asking) {
             return Ok(());
+        }
+        if self.asking.len() < PRESSURES_MAX || self.asking.contains_key(&tenant) {
+            self.asking.insert(tenant, now + ASKS_AGAIN);
         }
         if self.refused.len() < PRESSURES_MAX || self.refused.contains_key(&tenant) {
             *self.refused.entry(tenant).or_insert(0) += 1;
         }
-        let retry_after = self.retry_after(own, units, active);
-        if own == 0 && self.asking.len() < PRESSURES_MAX {
-            self.asking.insert(tenant, now + Duration::from_secs(retry_after.into()) + ASKS_AGAIN);
-        }
-        Err(retry_after)
+        Err(self.retry_after(own, units, active))
     }
 
     /// Admits a request, or fails as [`check`](Self::check).
     pub(super) fn admit(&mut self, tenant: TenantId, units: u64, now: Instant) -> Result<CountedRequest, u32> {
         let begun = self.rate.begin(now);
         self.check(tenant, units, now)?;
-        self.asking.remove(&tenant);
         self.total += units;
         *self.tenants.entry(tenant).or_insert(0) += units;
         self.next += 1;
@@ -104,11 +103,11 @@ impl State {
     }
 
     /// Whether a tenant with `own` units waiting is admitted with `units` more. `active` tenants have something
-    /// waiting, this one included.
-    fn has_room(&self, own: u64, units: u64, active: usize) -> bool {
+    /// waiting, this one included, and `asking` others were refused.
+    fn has_room(&self, own: u64, units: u64, active: usize, asking: usize) -> bool {
         let limit = self.rate.limit();
         let is_guaranteed = units <= EVENT_UNITS_MAX && active <= GUARANTEED_TENANTS;
-        (own + units) as f64 * active as f64 <= limit.min(self.first_limit)
+        (own + units) as f64 * (active + asking) as f64 <= limit.min(self.first_limit)
             || own == 0 && (is_guaranteed || (self.total as f64) < limit)
     }
 
@@ -257,16 +256,14 @@ mod tests {
         assert!(state.admit(tenant(2), 400, now).is_err(), "the limit is used up");
         release(&mut state, &[held.remove(0)]);
         assert!(state.admit(tenant(1), 1, now).is_err(), "it holds more than its part");
+        let event = state.admit(tenant(2), 1, now).expect("room");
+        assert!(state.admit(tenant(2), 400, now).is_err(), "it has one event waiting");
+        release(&mut state, &[event]);
+        assert!(state.admit(tenant(1), 1, now).is_err(), "the other one still asks");
         held.push(state.admit(tenant(2), 400, now).expect("room"));
         release(&mut state, &held);
-        let held = take(&mut state, 1, 10, now);
-        let retry_after = state.admit(tenant(2), 400, now).expect_err("the limit is used up again");
-        release(&mut state, &held);
-        let held = take(&mut state, 1, 10, now);
-        assert_eq!(held.len(), 30);
-        release(&mut state, &held);
-        let later = now + Duration::from_secs(retry_after.into()) + ASKS_AGAIN;
-        assert_eq!(take(&mut state, 1, 10, later).len(), 60, "the other one has not come");
+        let later = now + ASKS_AGAIN;
+        assert_eq!(take(&mut state, 1, 10, later).len(), 60, "the other one asks no more");
     }
 
     #[test]
