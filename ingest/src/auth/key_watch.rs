@@ -38,16 +38,17 @@ impl SessionWork for KeyWatch {
     async fn run(&mut self, session: &Arc<DatabaseSession>) -> Result<(), TxError> {
         let (revision, changed) = (session.prepare(REVISION.as_str()).await?, session.prepare(CHANGED.as_str()).await?);
         let mut polls = ticks(POLL);
-        // How far the keys were loaded. On a new session all are loaded: another server may have lost the last changes.
-        let mut loaded: Option<(i64, String)> = None;
+        // The last revision that was asked for, and how far the keys were loaded. On a new session all are loaded: another server
+        // may have lost the last changes.
+        let mut loaded: Option<(i64, (i64, String))> = None;
         loop {
             let asked = Instant::now();
             // In one round trip. Changes are made on another server once this one is demoted.
             let ((), row) = try_join!(session.keep_alive(), session.query_one(&revision, &[]))?;
             let (revision, removal): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
-            let since = loaded.take().filter(|(loaded, _)| *loaded >= removal);
+            let since = loaded.take().filter(|(asked_for, _)| *asked_for >= removal);
             let is_whole = since.is_none();
-            let mut place = since.unwrap_or((i64::MIN, String::new()));
+            let mut place = since.map_or((i64::MIN, String::new()), |(_, place)| place);
             // Opened while the next ones are read, so that requests go on.
             let mut opened = HashMap::new();
             // One statement may change more keys than are read at once: all of them have one revision.
@@ -64,7 +65,7 @@ impl SessionWork for KeyWatch {
             place.0 = place.0.max(revision);
             self.keys.update(opened, is_whole, asked);
             self.outage.report_success();
-            loaded = Some(place);
+            loaded = Some((revision, place));
             tokio::select! {
                 _ = polls.tick() => {}
                 () = session.notified() => {}
