@@ -41,10 +41,10 @@ use tokio::net::TcpListener;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Connections of the replay store: its own, and one for partitions and readiness.
+/// Connections of the replay store: its own, and one for readiness.
 const REPLAY_CONNECTIONS: usize = ReplayStore::CONNECTIONS + 1;
-/// Connections for what no request waits for: it may wait for locks, and must not use up those of the replay store.
-const REPORT_CONNECTIONS: usize = 1;
+/// Connections for partitions and reports, which may wait for locks, and must not use up those of the replay store.
+const BACKGROUND_CONNECTIONS: usize = 1;
 /// Time kept for closing the broker's connection after the drain.
 const CLOSING: Duration = Duration::from_millis(500);
 
@@ -130,13 +130,13 @@ fn start_services(
 ) -> (Arc<Services>, KeyUses, KeyRequestRecorder) {
     let (url, read_url) = (&service.database.url, &service.database.read_url);
     let replay_db = pool(url, "ingest_replay", REPLAY_CONNECTIONS, ingest.store_timeout);
-    let report_db = pool(url, "ingest_reports", REPORT_CONNECTIONS, ingest.store_timeout);
+    let background_db = pool(url, "ingest_background", BACKGROUND_CONNECTIONS, ingest.store_timeout);
     let read_pools = |url, name| {
         ReadPools::new(ingest.read_connections as usize, |size| pool(url, name, size, ingest.store_timeout))
     };
     let primary_reads = read_pools(url, "ingest_reads");
     let replica_reads = (read_url != url).then(|| read_pools(read_url, "ingest_replica_reads"));
-    let partitions = ReplayPartitions::new(replay_db.clone());
+    let partitions = ReplayPartitions::new(background_db.clone());
     let replays = Arc::new(ReplayStore::start(replay_db.clone(), partitions.clone(), ingest.store_timeout));
     let lag = Arc::new(ReplicaLag::new(service.database.read_max_lag));
     let replica = replica_reads.as_ref().map(|pools| (pools, Arc::clone(&lag)));
@@ -149,20 +149,20 @@ fn start_services(
     let [event_queue, write_queue] = queues.clone();
 
     let read_pools = [Some(&primary_reads), replica_reads.as_ref()].into_iter().flatten();
-    let pools = [replay_db.clone(), report_db.clone()].into_iter();
+    let pools = [replay_db.clone(), background_db.clone()].into_iter();
     let pools = pools.chain(read_pools.flat_map(|pools| pools.all().iter().cloned())).collect();
     if replica_reads.is_some() {
         tokio::spawn(watch_replica(&service.database, ingest.store_timeout, lag));
     }
     critical_task::spawn("keys", watch_keys(service.database.direct_url.clone(), Arc::clone(&keys)));
     critical_task::spawn("replay partitions", maintain_partitions(partitions));
-    let uses = KeyUses::new(report_db.clone());
+    let uses = KeyUses::new(background_db.clone());
     tokio::spawn(uses.clone().write_regularly());
-    let refused = KeyRequestRecorder::new(report_db.clone());
+    let refused = KeyRequestRecorder::new(background_db.clone());
     tokio::spawn(refused.clone().write_regularly());
     tokio::spawn(background::observe_pools(pools));
     let backlogs = queues.iter().map(|queue| queue.backlog().clone()).collect();
-    tokio::spawn(report_pressure(report_db, backlogs));
+    tokio::spawn(report_pressure(background_db, backlogs));
     let (masters, health) = (service.master_keys.clone(), service.health.clone());
     critical_task::spawn(
         "readiness",

@@ -188,7 +188,7 @@ async fn a_refusal_causes_no_round_trip_of_its_own() {
     world.add_ingest().await;
     let flood = with_wrong_secret(&world.key).events(valid());
     refused(&world, &flood, 401).await;
-    recorder.take("ingest_reports");
+    recorder.take("ingest_background");
     recorder.take("ingest_keys");
     for _ in 0..500 {
         refused(&world, &flood, 401).await;
@@ -199,7 +199,7 @@ async fn a_refusal_causes_no_round_trip_of_its_own() {
         let of = |name: &&String| name.contains("refused_requests") || name.contains("api_key_requests");
         sent.iter().filter(of).count()
     };
-    let writes = names("ingest_reports");
+    let writes = names("ingest_background");
     assert!((1..=100).contains(&writes), "{writes} writes for 500 refusals");
     assert_eq!(names("ingest_keys"), 0);
     assert!(!direct.list(&["refusals", "--tenant", "acme"]).await.is_empty());

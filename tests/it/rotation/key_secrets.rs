@@ -190,7 +190,7 @@ async fn many_requests_write_the_last_use_once() {
     let sent = futures_util::future::join_all(requests.iter().map(|request| world.http().send(request))).await;
     assert!(sent.iter().all(|response| response.status == 200), "{sent:?}");
     world.end_ingests().await;
-    let sent = recorder.take("ingest_reports").concat();
+    let sent = recorder.take("ingest_background").concat();
     // The requests may have taken longer than the minute between two writes.
     let writes = sent.iter().filter(|statement| *statement == "api_key_uses.record").count();
     assert!((1..=3).contains(&writes), "{writes} writes");
