@@ -48,8 +48,9 @@ impl BrokerCluster {
             "[begin erlang:set_cookie(Peer, separated), erlang:disconnect_node(Peer) end || Peer <- nodes()].";
         let others = || self.nodes.iter().enumerate().filter(|(number, _)| *number != node).map(|(_, other)| other);
         others().for_each(|other| other.pause());
-        self.nodes[node].evaluate(separate).await.expect("the node responds");
+        let separated = self.nodes[node].evaluate(separate).await;
         others().for_each(|other| other.resume());
+        separated.expect("the node responds");
     }
 
     /// Lets a separated node and the others reach each other again.
