@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// The wait before a further attempt to connect: programs are ready again within a second after the broker is.
+/// The wait before a further attempt to connect: programs are ready again within a second after the broker accepts connections.
 const RETRY_WAIT: Duration = Duration::from_millis(200);
 /// How often the connection's status is polled, besides waiting for its events.
 const STATUS_POLL_INTERVAL: Duration = Duration::from_millis(500);
