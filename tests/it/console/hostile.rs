@@ -142,6 +142,12 @@ async fn what_partners_send_is_text_on_every_page() {
     }
 }
 
+/// The digits of a text, without ids and times, of which some have those of a telephone number by chance.
+fn without_ids(text: &str) -> String {
+    let is_of_id = |c: char| c.is_ascii_hexdigit() || "-:.TZ".contains(c);
+    text.split(|c| !is_of_id(c)).filter(|run| run.len() < 16).collect::<Vec<_>>().join(" ")
+}
+
 /// Every page that viewers may open, with contact data in every text that it shows.
 #[tokio::test]
 async fn viewers_see_masked_contacts_and_no_payloads() {
@@ -170,9 +176,10 @@ async fn viewers_see_masked_contacts_and_no_payloads() {
             continue;
         }
         let (seen, masked) = (admin.page(&path).await, viewer.page(&path).await);
-        for contact in ["secretive", "7946", "hush"] {
+        for contact in ["secretive", "hush"] {
             assert!(!masked.contains(contact), "{path}: {contact}: {masked}");
         }
+        assert!(!without_ids(&masked).contains("7946"), "{path}: {masked}");
         let page = route.path.trim_start_matches("/agencies/{tenant}").to_owned();
         let sees = ["secretive", "hush"].map(|contact| seen.contains(contact));
         shown.extend(sees.contains(&true).then_some((page, sees)));
