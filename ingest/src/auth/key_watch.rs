@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How often the database is asked for changes, in case a notification is lost.
+/// How often the database is asked for changes, in case a notification is lost, and whether it has been demoted.
 const POLL: Duration = Duration::from_millis(400);
 /// The wait before a new connection.
 const RECONNECT_WAIT: Duration = Duration::from_millis(200);
@@ -37,14 +37,15 @@ pub(crate) async fn watch_keys(url: DatabaseUrl, keys: Arc<Keys>) {
 impl SessionWork for KeyWatch {
     async fn run(&mut self, session: &Arc<DatabaseSession>) -> Result<(), TxError> {
         let (revision, changed) = (session.prepare(REVISION.as_str()).await?, session.prepare(CHANGED.as_str()).await?);
-        let mut polls = ticks(POLL);
+        let (mut polls, mut is_poll) = (ticks(POLL), true);
         // The last revision that was asked for, and how far the keys were loaded. On a new session all are loaded: another server
         // may have lost the last changes.
         let mut loaded: Option<(i64, (i64, String))> = None;
         loop {
             let asked = Instant::now();
-            // In one round trip. Changes are made on another server once this one is demoted.
-            let ((), row) = try_join!(session.keep_alive(), session.query_one(&revision, &[]))?;
+            // In one round trip. Changes are made on another server once this one is demoted. Refusals need many questions.
+            let check = async { if is_poll { session.keep_alive().await } else { Ok(()) } };
+            let ((), row) = try_join!(check, session.query_one(&revision, &[]))?;
             let (revision, removal): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
             let since = loaded.take().filter(|(asked_for, _)| *asked_for >= removal);
             let is_whole = since.is_none();
@@ -66,11 +67,11 @@ impl SessionWork for KeyWatch {
             self.keys.update(opened, is_whole, asked);
             self.outage.report_success();
             loaded = Some((revision, place));
-            tokio::select! {
-                _ = polls.tick() => {}
-                () = session.notified() => {}
-                () = self.keys.wanted.notified() => {}
-            }
+            is_poll = tokio::select! {
+                _ = polls.tick() => true,
+                () = session.notified() => false,
+                () = self.keys.wanted.notified() => false,
+            };
         }
     }
 
