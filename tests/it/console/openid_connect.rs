@@ -199,7 +199,7 @@ async fn refuses_tokens_and_answers_of_no_sign_in(provider: &IdentityProvider, c
     let response = visitor.get(&declined).await;
     assert_refused(console, &response, "has not signed you in").await;
     assert!(response.header("set-cookie").ends_with("Max-Age=0"), "the sign-in is over");
-    assert!(!body(&response).contains("0800"), "the words of whoever made the URL are not shown");
+    assert!(!body(&response).contains("Call 0800"), "the words of whoever made the URL are not shown");
     let mixed_up = format!("{}&iss=https://attacker.example", provider.authorize(&url, "cy").await);
     assert_refused(console, &visitor.get(&mixed_up).await, "the provider's answer can't be used: iss").await;
     // The provider asks for patience: the same callback may be loaded again.
