@@ -1,10 +1,8 @@
-//! Inputs that cannot hold an invalid value. Deserialized, they are validated as well.
+//! Inputs that cannot hold an invalid value.
 
 use crate::{AdminError, Result};
 use common::event::OutboundType;
 use common::model::{Email, Scopes, ascii_domain, is_free_mailbox, text};
-use common::settings::SettingValue;
-use serde::{Deserialize, Deserializer, Serialize};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -18,8 +16,7 @@ const ORIGIN_OF_CRM: &str = "crm";
 macro_rules! text_inputs {
     ($($(#[$doc:meta])* $name:ident = $parse:ident),+ $(,)?) => {$(
         $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
+        #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct $name(String);
 
         impl $name {
@@ -31,19 +28,6 @@ macro_rules! text_inputs {
             /// The text as given, which is valid.
             pub fn as_str(&self) -> &str {
                 &self.0
-            }
-        }
-
-        impl TryFrom<String> for $name {
-            type Error = AdminError;
-            fn try_from(given: String) -> Result<Self, Self::Error> {
-                Self::parse(&given)
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(input: $name) -> Self {
-                input.0
             }
         }
     )+};
@@ -74,8 +58,7 @@ pub struct Rotation {
 }
 
 /// The scopes of a key: at least one, each once.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Vec<String>", into = "Vec<String>")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyScopes(Scopes);
 
 impl KeyScopes {
@@ -94,22 +77,8 @@ impl KeyScopes {
     }
 }
 
-impl TryFrom<Vec<String>> for KeyScopes {
-    type Error = AdminError;
-    fn try_from(given: Vec<String>) -> Result<Self, Self::Error> {
-        Self::parse(&given)
-    }
-}
-
-impl From<KeyScopes> for Vec<String> {
-    fn from(scopes: KeyScopes) -> Self {
-        scopes.names()
-    }
-}
-
 /// The event types of a subscription, each once.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Vec<String>", into = "Vec<String>")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventTypes(Vec<OutboundType>);
 
 impl EventTypes {
@@ -131,19 +100,6 @@ impl EventTypes {
     /// The names on the wire.
     pub fn names(&self) -> Vec<&'static str> {
         self.0.iter().map(|known| known.as_str()).collect()
-    }
-}
-
-impl TryFrom<Vec<String>> for EventTypes {
-    type Error = AdminError;
-    fn try_from(given: Vec<String>) -> Result<Self, Self::Error> {
-        Self::parse(&given)
-    }
-}
-
-impl From<EventTypes> for Vec<String> {
-    fn from(types: EventTypes) -> Self {
-        types.names().into_iter().map(str::to_owned).collect()
     }
 }
 
@@ -172,15 +128,8 @@ impl FromStr for MonthlyQuota {
     }
 }
 
-impl<'de> Deserialize<'de> for MonthlyQuota {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
-
 /// The address that gets mails about what needs the agency's attention; `None` for no mails. As text an email or `none`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttentionEmail(Option<MemberEmail>);
 
 impl AttentionEmail {
@@ -196,20 +145,6 @@ impl FromStr for AttentionEmail {
     fn from_str(text: &str) -> Result<Self> {
         if text == "none" { Ok(Self(None)) } else { MemberEmail::parse(text).map(|email| Self(Some(email))) }
     }
-}
-
-impl TryFrom<String> for AttentionEmail {
-    type Error = AdminError;
-
-    fn try_from(text: String) -> Result<Self> {
-        text.parse()
-    }
-}
-
-/// A duration as text, such as `30d`, for `#[serde(deserialize_with)]`.
-pub(crate) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
-    let text = Option::<String>::deserialize(deserializer)?;
-    text.map(|text| Duration::parse_setting(&text)).transpose().map_err(serde::de::Error::custom)
 }
 
 impl Name {
@@ -360,14 +295,5 @@ mod tests {
         for wrong in ["", "-1", "1.5", "None", "99999999999999999999"] {
             assert!(wrong.parse::<MonthlyQuota>().is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn deserialized_inputs_are_validated() {
-        assert_eq!(serde_json::from_str::<Name>("\" Ada \"").unwrap().as_str(), "Ada");
-        assert!(serde_json::from_str::<TenantSlug>("\"A b\"").is_err());
-        assert!(serde_json::from_str::<KeyScopes>("[\"root\"]").is_err());
-        assert!(serde_json::from_str::<EventTypes>("[\"message.posted\"]").is_err());
-        assert!(serde_json::from_str::<MonthlyQuota>("\"-1\"").is_err());
     }
 }

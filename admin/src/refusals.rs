@@ -3,13 +3,11 @@
 pub use crate::store::refused_requests::RefusedRequest;
 use crate::{AdminError, Newest, Result, store, tenants};
 use common::model::TenantId;
-use serde::Deserialize;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
 /// Which refused requests are listed.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[derive(Clone, Debug, Default)]
 pub struct RefusalFilter {
     /// Slug of the tenant.
     pub tenant: String,

@@ -2,14 +2,14 @@
 
 use super::sealed_values::{Columns, SealedRow, SealedValue, count_rewrapped};
 use super::{all, execute, exists, newest, one, read_row};
-use crate::input::{KeyScopes, Name, Origin, duration};
+use crate::input::{KeyScopes, Name, Origin};
 use crate::{Newest, Result};
 use chrono::{DateTime, TimeDelta, Utc};
 use common::clock;
 use common::model::TenantId;
 use common::sealed::api_key_binding;
 use common::settings::Bound;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::time::Duration;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, GenericClient, Row, Transaction};
@@ -57,8 +57,7 @@ impl UseRow {
 }
 
 /// An API key to be created.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug)]
 pub struct NewKey {
     /// Slug of the tenant.
     pub tenant: String,
@@ -69,7 +68,6 @@ pub struct NewKey {
     /// The emitting system that uses the key: outbound events of this origin are not sent to it.
     pub origin: Option<Origin>,
     /// How long the key is valid; `None` for no limit.
-    #[serde(default, deserialize_with = "duration")]
     pub expires_in: Option<Duration>,
 }
 

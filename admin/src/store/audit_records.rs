@@ -5,7 +5,7 @@ use crate::{Newest, Result};
 use chrono::{DateTime, TimeZone as _, Utc};
 use common::clock;
 use common::model::{TenantId, searchable};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, GenericClient, Row};
 use uuid::Uuid;
@@ -32,8 +32,7 @@ pub struct AuditRecord {
 }
 
 /// Which records are listed.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[derive(Clone, Debug, Default)]
 pub struct AuditFilter {
     /// Slug of a tenant: only actions on its objects.
     pub tenant: Option<String>,

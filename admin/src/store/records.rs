@@ -7,13 +7,13 @@ use chrono::{DateTime, Utc};
 use common::clock;
 use common::model::{Brief, ClientId, LeadId, Stage, TenantId, TripId};
 use common::view::{BriefView, ClientView, LeadView, OwnerView};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio_postgres::{Client, Row, Transaction};
 use uuid::Uuid;
 
 /// Which leads are listed.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub struct PipelineFilter {
     /// Only leads at this stage.
     pub stage: Option<Stage>,

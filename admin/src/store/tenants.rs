@@ -7,13 +7,12 @@ use chrono::{DateTime, NaiveDate, Utc};
 use common::clock;
 use common::model::TenantId;
 use common::settings::Bound;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, GenericClient, Row, Transaction};
 
 /// A tenant to be created.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug)]
 pub struct NewTenant {
     /// What callers send as `X-Connect-Tenant`.
     pub slug: TenantSlug,
@@ -30,8 +29,7 @@ pub struct NewTenant {
 }
 
 /// The settings of a tenant to be changed; `None` leaves a setting as it is.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default)]
 pub struct TenantChanges {
     /// Whether Traveller Discovery is on.
     pub discovery: Option<bool>,
