@@ -85,16 +85,16 @@ async fn a_subscription_is_created_paused_resumed_rotated_and_removed() {
 async fn verify_by_samples(page: &str, secret: &str) {
     let header = sign_webhook([secret.as_bytes()], common::clock::now().timestamp(), b"{}");
     for (heading, command, calls) in [
-        ("Python 3", ["python3", "-c"], "print(verify('HEADER', b'{}'), verify('HEADER', b'{ }'))"),
+        ("Python 3", ["python3", "-c"], "print(verify(SECRET, 'HEADER', b'{}'), verify(SECRET, 'HEADER', b'{ }'))"),
         (
             "Node 18 or later",
             ["node", "-e"],
-            "console.log(verify('HEADER', Buffer.from('{}')), verify('HEADER', Buffer.from('{ }')))",
+            "console.log(verify(SECRET, 'HEADER', Buffer.from('{}')), verify(SECRET, 'HEADER', Buffer.from('{ }')))",
         ),
         (
             "PHP 8",
             ["php", "-r"],
-            "echo var_export(verify('HEADER', '{}'), true), ' ', var_export(verify('HEADER', '{ }'), true);",
+            "echo var_export(verify(SECRET, 'HEADER', '{}'), true), ' ', var_export(verify(SECRET, 'HEADER', '{ }'), true);",
         ),
     ] {
         let code = sample(page, heading);

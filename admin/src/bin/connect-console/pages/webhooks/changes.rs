@@ -127,9 +127,10 @@ pub(crate) async fn set_events(mut change: Change<'_>) -> Result<Response, Failu
     // The page offers a list, so another value was not chosen there.
     let events = (!given.is_empty()).then(|| EventTypes::parse(&given)).transpose();
     let events = events.map_err(|_| Failure::BadRequest("choose event types of the page"))?;
-    let (page, id) = (page(&context, &found, "?done=events"), found.id.to_string());
-    let set =
-        async |client: &mut Client, actor: &Actor| subscriptions::set_events(client, actor, &id, events.as_ref()).await;
+    let page = page(&context, &found, "?done=events");
+    let set = async |client: &mut Client, actor: &Actor| {
+        subscriptions::set_events(client, actor, found.id, events.as_ref()).await
+    };
     change.run(page, set).await
 }
 
@@ -140,9 +141,9 @@ pub(crate) async fn set_url(mut change: Change<'_>) -> Result<Response, Failure>
     let mut faults = Faults::of_form(change.form());
     let (change, checked) = check(change, &mut faults).await?;
     let Some(receiver) = checked else { return super::with_faults(change.view(), &faults).await };
-    let (page, id) = (page(&context, &found, "?done=url"), found.id.to_string());
+    let page = page(&context, &found, "?done=url");
     let set = async |client: &mut Client, actor: &Actor| {
-        subscriptions::set_url(client, actor, &context.app.master_keys, &id, &receiver).await
+        subscriptions::set_url(client, actor, &context.app.master_keys, found.id, &receiver).await
     };
     change.run(page, set).await
 }
@@ -150,15 +151,15 @@ pub(crate) async fn set_url(mut change: Change<'_>) -> Result<Response, Failure>
 pub(crate) async fn pause(mut change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let found = subscriptions::find_in(change.client(), &context.tenant()?.slug, context.id()?).await?;
-    let (page, id) = (page(&context, &found, "?done=paused"), found.id.to_string());
-    change.run(page, async |client, actor| subscriptions::pause(client, actor, &id).await).await
+    let page = page(&context, &found, "?done=paused");
+    change.run(page, async |client, actor| subscriptions::pause(client, actor, found.id).await).await
 }
 
 pub(crate) async fn resume(mut change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let found = subscriptions::find_in(change.client(), &context.tenant()?.slug, context.id()?).await?;
-    let (page, id) = (page(&context, &found, "?done=resumed"), found.id.to_string());
-    change.run(page, async |client, actor| subscriptions::resume(client, actor, &id).await).await
+    let page = page(&context, &found, "?done=resumed");
+    change.run(page, async |client, actor| subscriptions::resume(client, actor, found.id).await).await
 }
 
 pub(crate) async fn rotate(mut change: Change<'_>) -> Result<Response, Failure> {
@@ -169,9 +170,9 @@ pub(crate) async fn rotate(mut change: Change<'_>) -> Result<Response, Failure> 
         return super::with_faults(change.view(), &faults).await;
     };
     const HEADING: &str = "The signing secret was replaced";
-    let (masters, id, page) = (&context.app.master_keys, found.id.to_string(), page(&context, &found, ""));
+    let (masters, page) = (&context.app.master_keys, page(&context, &found, ""));
     let (client, actor) = change.secret_operation(HEADING, page.clone());
-    let rotated = match subscriptions::rotate_secret(client, &actor, masters, &id, rotation).await {
+    let rotated = match subscriptions::rotate_secret(client, &actor, masters, found.id, rotation).await {
         Err(AdminError::OverlapRuns(until)) => {
             faults.add("replace", until);
             return super::with_faults(change.view(), &faults).await;
@@ -200,8 +201,8 @@ pub(crate) async fn confirm_removal(view: View<'_>) -> Result<Response, Failure>
 pub(crate) async fn remove(mut change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let found = subscriptions::find_in(change.client(), &context.tenant()?.slug, context.id()?).await?;
-    let (page, id) = (context.tenant_path("/webhooks?done=removed"), found.id.to_string());
-    change.run(page, async |client, actor| subscriptions::remove(client, actor, &id).await).await
+    let page = context.tenant_path("/webhooks?done=removed");
+    change.run(page, async |client, actor| subscriptions::remove(client, actor, found.id).await).await
 }
 
 /// Seconds after which the page is loaded again while the event waits.
@@ -210,9 +211,9 @@ const REFRESH: u32 = 1;
 pub(crate) async fn send_test(mut change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let found = subscriptions::find_in(change.client(), &context.tenant()?.slug, context.id()?).await?;
-    let (event, id) = (Uuid::now_v7(), found.id.to_string());
+    let event = Uuid::now_v7();
     let page = page(&context, &found, &format!("/test?event={event}"));
-    change.run(page, async |client, actor| subscriptions::send_test(client, actor, &id, event).await).await
+    change.run(page, async |client, actor| subscriptions::send_test(client, actor, found.id, event).await).await
 }
 
 pub(crate) async fn test_result(view: View<'_>) -> Result<Response, Failure> {
@@ -258,21 +259,40 @@ fn outcome(view: &View<'_>, delivery: &Delivery, attempt: &Attempt) -> Markup {
     }
 }
 
-/// Code that verifies webhooks with a new secret, in three languages. A secret consists of characters of base64, so that it cannot end a quotation.
+/// The document whose functions verify webhooks.
+const INTEGRATORS: &str = include_str!("../../../../../../docs/integrators.md");
+
+/// Code that verifies webhooks with a new secret, in three languages: the secret, and the function of the document. A secret consists
+/// of characters of base64, so that it cannot end a quotation.
 fn verification_samples(secret: &str) -> Markup {
+    let samples = [
+        ("Python 3", "python", format!("SECRET = \"{secret}\"\n\n")),
+        ("Node 18 or later", "js", format!("const SECRET = \"{secret}\";\n\n")),
+        (
+            "PHP 8",
+            "php",
+            format!(
+                "<?php\n// $header: $_SERVER['HTTP_X_CONNECT_SIGNATURE'] ?? '', $body: file_get_contents('php://input')\n\
+                 const SECRET = '{secret}';\n\n"
+            ),
+        ),
+    ];
     html! {
         h2 { "Verify a webhook" }
         p {
-            "Call " code { "verify" } " with the header " code { "X-Connect-Signature" } " and the raw body, before anything parses it. "
+            "Call " code { "verify" } " with the secret, the header " code { "X-Connect-Signature" } " and the raw body, before anything parses it. "
             "Then respond with a 2xx within 10 seconds, and ignore an event id that you have seen."
         }
-        @for (name, code) in [("Python 3", PYTHON), ("Node 18 or later", NODE), ("PHP 8", PHP)] {
+        @for (name, language, secret) in samples {
             h3 { (name) }
-            pre role="group" aria-label="Sample" tabindex="0" { code data-copy { (code.trim_end().replace("{secret}", secret)) } }
+            pre role="group" aria-label="Sample" tabindex="0" { code data-copy { (secret) (verifier(language)) } }
         }
     }
 }
 
-const PYTHON: &str = include_str!("verify.py");
-const NODE: &str = include_str!("verify.js");
-const PHP: &str = include_str!("verify.php");
+/// The function of the document in this language.
+fn verifier(language: &str) -> &'static str {
+    let section = INTEGRATORS.split("\n## Receive webhooks\n").nth(1).unwrap_or_default();
+    let code = section.split(&format!("```{language}\n")).nth(1).unwrap_or_default();
+    code.split("```").next().unwrap_or_default().trim_end()
+}
