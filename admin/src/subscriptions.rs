@@ -87,19 +87,18 @@ fn seal_url(master_keys: &MasterKeys, receiver: &CheckedReceiver, tenant: Tenant
 
 /// Replaces the URL of a subscription's receiver (D27). Deliveries that wait go to the new one.
 pub async fn set_url(
-    client: &mut Client, actor: &Actor, master_keys: &MasterKeys, id: &str, receiver: &CheckedReceiver,
+    client: &mut Client, actor: &Actor, master_keys: &MasterKeys, id: Uuid, receiver: &CheckedReceiver,
 ) -> Result<Subscription> {
     secrets::verify_master_keys(client, master_keys).await?;
-    let parsed = parse_id(id)?;
-    let Some(tenant) = store::subscriptions::tenant(&*client, parsed).await? else {
+    let Some(tenant) = store::subscriptions::tenant(&*client, id).await? else {
         return Err(refusal(&*client, id).await);
     };
-    let sealed = seal_url(master_keys, receiver, tenant, parsed)?;
+    let sealed = seal_url(master_keys, receiver, tenant, id)?;
     transact(client, async |tx| {
-        let changed = store::subscriptions::set_url(tx, parsed, receiver.as_str(), &sealed).await?;
+        let changed = store::subscriptions::set_url(tx, id, receiver.as_str(), &sealed).await?;
         let Some((tenant, subscription, was)) = changed else { return Err(refusal(tx, id).await) };
-        store::attention::forget_failures(tx, tenant, parsed).await?;
-        let target = format!("{parsed} from={was} to={}", subscription.url);
+        store::attention::forget_failures(tx, tenant, id).await?;
+        let target = format!("{id} from={was} to={}", subscription.url);
         record(tx, actor, AuditAction::SetSubscriptionUrl, &target, Some(tenant)).await?;
         Ok(subscription)
     })
@@ -122,20 +121,18 @@ pub async fn find_in(client: &Client, tenant: &str, id: &str) -> Result<Subscrip
 }
 
 /// Pauses a subscription: its deliveries wait until it is resumed.
-pub async fn pause(client: &mut Client, actor: &Actor, id: &str) -> Result<Subscription> {
-    let parsed = parse_id(id)?;
+pub async fn pause(client: &mut Client, actor: &Actor, id: Uuid) -> Result<Subscription> {
     transact(client, async |tx| {
-        let paused = store::subscriptions::pause(tx, parsed).await?;
+        let paused = store::subscriptions::pause(tx, id).await?;
         recorded(tx, actor, AuditAction::PauseSubscription, id, paused).await
     })
     .await
 }
 
 /// Resumes a subscription; deliveries whose time has come are sent now, the others at their next attempt.
-pub async fn resume(client: &mut Client, actor: &Actor, id: &str) -> Result<Subscription> {
-    let parsed = parse_id(id)?;
+pub async fn resume(client: &mut Client, actor: &Actor, id: Uuid) -> Result<Subscription> {
     transact(client, async |tx| {
-        let resumed = store::subscriptions::resume(tx, parsed).await?;
+        let resumed = store::subscriptions::resume(tx, id).await?;
         let resumed = recorded(tx, actor, AuditAction::ResumeSubscription, id, resumed).await?;
         store::delivery_changes::wake_dispatchers(tx).await?;
         Ok(resumed)
@@ -145,10 +142,10 @@ pub async fn resume(client: &mut Client, actor: &Actor, id: &str) -> Result<Subs
 
 /// Adds the record of a change of a subscription, and returns the subscription. Without one nothing was found to change.
 async fn recorded(
-    tx: &Transaction<'_>, actor: &Actor, action: AuditAction, id: &str, changed: Option<(TenantId, Subscription)>,
+    tx: &Transaction<'_>, actor: &Actor, action: AuditAction, id: Uuid, changed: Option<(TenantId, Subscription)>,
 ) -> Result<Subscription> {
     let Some((tenant, subscription)) = changed else { return Err(refusal(tx, id).await) };
-    record(tx, actor, action, &subscription.id.to_string(), Some(tenant)).await?;
+    record(tx, actor, action, &id.to_string(), Some(tenant)).await?;
     Ok(subscription)
 }
 
@@ -158,14 +155,10 @@ pub fn parse_id(id: &str) -> Result<Uuid> {
 }
 
 /// Why nothing was found to change: it was removed, or does not exist.
-async fn refusal(on: &impl GenericClient, id: &str) -> AdminError {
-    let is_known = match parse_id(id) {
-        Ok(parsed) => store::subscriptions::is_known(on, parsed).await,
-        Err(error) => Err(error),
-    };
-    match is_known {
-        Ok(true) => AdminError::SubscriptionRemoved(id.to_owned()),
-        Ok(false) => AdminError::SubscriptionNotFound(id.to_owned()),
+async fn refusal(on: &impl GenericClient, id: Uuid) -> AdminError {
+    match store::subscriptions::is_known(on, id).await {
+        Ok(true) => AdminError::SubscriptionRemoved(id.to_string()),
+        Ok(false) => AdminError::SubscriptionNotFound(id.to_string()),
         Err(error) => error,
     }
 }
@@ -173,12 +166,11 @@ async fn refusal(on: &impl GenericClient, id: &str) -> AdminError {
 /// Replaces the event types that a subscription receives; `None` stands for all. It concerns events that are fanned out from
 /// now on: deliveries that wait are sent.
 pub async fn set_events(
-    client: &mut Client, actor: &Actor, id: &str, events: Option<&EventTypes>,
+    client: &mut Client, actor: &Actor, id: Uuid, events: Option<&EventTypes>,
 ) -> Result<Subscription> {
-    let parsed = parse_id(id)?;
     let names = events.map(EventTypes::names);
     transact(client, async |tx| {
-        let changed = store::subscriptions::set_events(tx, parsed, names.as_deref()).await?;
+        let changed = store::subscriptions::set_events(tx, id, names.as_deref()).await?;
         recorded(tx, actor, AuditAction::SetSubscriptionEvents, id, changed).await
     })
     .await
@@ -193,54 +185,53 @@ pub async fn overlap(client: &Client, id: Uuid) -> Result<Option<DateTime<Utc>>>
 /// Replaces the signing secret. During `overlap` deliveries are also signed with the old secret; without it the old secret is
 /// invalid from now on. Refused while the overlap of an earlier rotation runs, unless that may be replaced.
 pub async fn rotate_secret(
-    client: &mut Client, actor: &Actor, master_keys: &MasterKeys, id: &str, rotation: Rotation,
+    client: &mut Client, actor: &Actor, master_keys: &MasterKeys, id: Uuid, rotation: Rotation,
 ) -> Result<SubscriptionSecret> {
     secrets::verify_master_keys(client, master_keys).await?;
     let now = clock::database_now();
     let until = rotation.overlap.map(|overlap| secrets::end(now, overlap, "the overlap would end")).transpose()?;
-    let parsed = parse_id(id)?;
-    let Some(tenant) = store::subscriptions::tenant(&*client, parsed).await? else {
+    let Some(tenant) = store::subscriptions::tenant(&*client, id).await? else {
         return Err(refusal(&*client, id).await);
     };
     let secret = secrets::new_signing_secret()?;
-    let sealed = secrets::seal(master_keys, &secret, &subscription_binding(tenant, parsed))?;
+    let sealed = secrets::seal(master_keys, &secret, &subscription_binding(tenant, id))?;
     transact(client, async |tx| {
         let replaced = (until, rotation.replace_overlap);
-        if !store::subscriptions::rotate_secret(tx, parsed, &sealed, replaced, now).await? {
-            return Err(match store::subscriptions::overlap(tx, parsed).await? {
+        if !store::subscriptions::rotate_secret(tx, id, &sealed, replaced, now).await? {
+            return Err(match store::subscriptions::overlap(tx, id).await? {
                 Some(until) => AdminError::OverlapRuns(clock::to_text(until)),
                 None => refusal(tx, id).await,
             });
         }
-        record(tx, actor, AuditAction::RotateSubscriptionSecret, &parsed.to_string(), Some(tenant)).await
+        record(tx, actor, AuditAction::RotateSubscriptionSecret, &id.to_string(), Some(tenant)).await
     })
     .await?;
-    Ok(SubscriptionSecret { id: parsed, secret: secret.reveal().to_owned() })
+    Ok(SubscriptionSecret { id, secret: secret.reveal().to_owned() })
 }
 
 /// Removes the subscription, and in the same transaction drops the first of its pending and dead-lettered deliveries. The
 /// remaining ones follow batch by batch; if the operation is interrupted, another run drops them. The dispatcher sends none of
 /// them, and drops those that a fan-out adds which began before.
-pub async fn remove(client: &mut Client, actor: &Actor, id: &str) -> Result<Subscription> {
-    let (parsed, now) = (parse_id(id)?, clock::database_now());
+pub async fn remove(client: &mut Client, actor: &Actor, id: Uuid) -> Result<Subscription> {
+    let now = clock::database_now();
     let begin = async |tx: &Transaction<'_>| {
-        let removed = match store::subscriptions::remove(tx, parsed, now).await? {
+        let removed = match store::subscriptions::remove(tx, id, now).await? {
             Some(removed) => Some((removed, true)),
-            None => store::subscriptions::removed(tx, parsed).await?.map(|before| (before, false)),
+            None => store::subscriptions::removed(tx, id).await?.map(|before| (before, false)),
         };
-        let not_found = || AdminError::SubscriptionNotFound(id.to_owned());
+        let not_found = || AdminError::SubscriptionNotFound(id.to_string());
         let ((tenant, subscription), is_new) = removed.ok_or_else(not_found)?;
-        let dropped = store::delivery_changes::drop_batch(tx, tenant, parsed).await?;
+        let dropped = store::delivery_changes::drop_batch(tx, tenant, id).await?;
         if !is_new && dropped == 0 {
-            return Err(AdminError::SubscriptionRemoved(id.to_owned()));
+            return Err(AdminError::SubscriptionRemoved(id.to_string()));
         }
-        store::attention::forget_mail(tx, tenant, parsed).await?;
-        record(tx, actor, AuditAction::RemoveSubscription, &parsed.to_string(), Some(tenant)).await?;
+        store::attention::forget_mail(tx, tenant, id).await?;
+        record(tx, actor, AuditAction::RemoveSubscription, &id.to_string(), Some(tenant)).await?;
         Ok((tenant, dropped, subscription))
     };
     let (tenant, mut dropped, subscription) = transact(client, begin).await?;
     while dropped > 0 {
-        let next = async |tx: &Transaction<'_>| store::delivery_changes::drop_batch(tx, tenant, parsed).await;
+        let next = async |tx: &Transaction<'_>| store::delivery_changes::drop_batch(tx, tenant, id).await;
         dropped = transact(client, next).await?;
     }
     Ok(subscription)
@@ -298,22 +289,21 @@ pub struct TestEvent {
 
 /// Writes a test event, which takes the path of every other event, with the new id `event` for one subscription to the outbox. Its receiver gets it whatever the event types of the subscription are;
 /// other subscriptions of the tenant do not.
-pub async fn send_test(client: &mut Client, actor: &Actor, id: &str, event: Uuid) -> Result<TestEvent> {
-    let subscription = parse_id(id)?;
+pub async fn send_test(client: &mut Client, actor: &Actor, id: Uuid, event: Uuid) -> Result<TestEvent> {
     let send = async |tx: &Transaction<'_>| {
-        let Some((tenant, slug, is_paused)) = store::subscriptions::slug(tx, subscription).await? else {
+        let Some((tenant, slug, is_paused)) = store::subscriptions::slug(tx, id).await? else {
             return Err(refusal(tx, id).await);
         };
         if is_paused {
-            return Err(AdminError::SubscriptionPaused(id.to_owned()));
+            return Err(AdminError::SubscriptionPaused(id.to_string()));
         }
-        let envelope = envelope(event, subscription, &slug);
-        let row = TestEventRow { tenant, event, subscription, origin: ORIGIN, envelope: &envelope };
+        let envelope = envelope(event, id, &slug);
+        let row = TestEventRow { tenant, event, subscription: id, origin: ORIGIN, envelope: &envelope };
         outbox::insert_test(tx, &row).await?;
-        record(tx, actor, AuditAction::TestSubscription, &subscription.to_string(), Some(tenant)).await
+        record(tx, actor, AuditAction::TestSubscription, &id.to_string(), Some(tenant)).await
     };
     transact(client, send).await?;
-    Ok(TestEvent { event, delivery: delivery_id(event, subscription) })
+    Ok(TestEvent { event, delivery: delivery_id(event, id) })
 }
 
 /// The body of the webhook (specification: Event envelope). It names no lead and nobody's contact data.

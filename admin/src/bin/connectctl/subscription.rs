@@ -68,7 +68,13 @@ pub(crate) struct Create {
 #[derive(Debug, Args)]
 pub(crate) struct SubscriptionArgs {
     /// Id of the subscription
-    pub(crate) id: String,
+    id: String,
+}
+
+impl SubscriptionArgs {
+    fn id(&self) -> admin::Result<Uuid> {
+        subscriptions::parse_id(&self.id)
+    }
 }
 
 const EVENTS_HELP: &str = "\
@@ -136,15 +142,15 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
             let all = subscriptions::list(&context.database, &of.slug, None, u32::MAX).await?;
             output.print_list(&all.items)
         }
-        Command::Pause(named) => output.print_one(&subscriptions::pause(database, actor, &named.id).await?),
-        Command::Resume(named) => output.print_one(&subscriptions::resume(database, actor, &named.id).await?),
-        Command::Remove(named) => output.print_one(&subscriptions::remove(database, actor, &named.id).await?),
+        Command::Pause(named) => output.print_one(&subscriptions::pause(database, actor, named.id()?).await?),
+        Command::Resume(named) => output.print_one(&subscriptions::resume(database, actor, named.id()?).await?),
+        Command::Remove(named) => output.print_one(&subscriptions::remove(database, actor, named.id()?).await?),
         Command::Events(Events { named, set, all: _ }) => {
             let events = set.as_deref().map(EventTypes::parse).transpose()?;
-            output.print_one(&subscriptions::set_events(database, actor, &named.id, events.as_ref()).await?)
+            output.print_one(&subscriptions::set_events(database, actor, named.id()?, events.as_ref()).await?)
         }
         Command::Test(Test { named, wait }) => {
-            let sent = subscriptions::send_test(database, actor, &named.id, Uuid::now_v7()).await?;
+            let sent = subscriptions::send_test(database, actor, named.id()?, Uuid::now_v7()).await?;
             let delivery = subscriptions::wait_for_test(database, sent, wait).await?;
             delivery::print(context, &delivery)?;
             ensure!(
@@ -154,7 +160,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
             Ok(())
         }
         Command::RotateSecret(rotate) => {
-            let (master_keys, id) = (context.master_keys()?, &rotate.named.id);
+            let (master_keys, id) = (context.master_keys()?, rotate.named.id()?);
             let Context { database, actor, .. } = &mut *context;
             let rotated =
                 subscriptions::rotate_secret(database, actor, &master_keys, id, rotate.rotation.into()).await?;
