@@ -58,13 +58,18 @@ pub(super) fn texts(request: &CheckedRequest, timestamp: &str, body: &str) -> Ve
                 "the text with the path without its query",
                 with(CheckedRequest { target: request.path().to_owned(), ..request.clone() }),
             );
-            add("the text with a path below /api/v1/crm/connect", below_base(request, timestamp, body));
+            let below = target.strip_prefix("/api/v1/crm/connect").unwrap_or(target).to_owned();
+            add(
+                "the text with a path below /api/v1/crm/connect",
+                with(CheckedRequest { target: below, ..request.clone() }),
+            );
             add("the text without the method", format!("{timestamp}.{target}.{body}").into_bytes());
         }
     }
     add("the body alone: t and a dot must precede it", body.as_bytes().to_vec());
-    add("the text without t", right.split_first_dot());
-    add("the text without the dot after t", [timestamp.as_bytes(), &right.split_first_dot()].concat());
+    let without_t = expected(request, "", body)[1..].to_vec();
+    add("the text without the dot after t", [timestamp.as_bytes(), &without_t].concat());
+    add("the text without t", without_t);
     add("the text with t=", [b"t=".as_slice(), &right].concat());
     let millis = format!("{timestamp}000");
     add("the text with t in milliseconds", expected(request, &millis, body));
@@ -75,24 +80,6 @@ pub(super) fn texts(request: &CheckedRequest, timestamp: &str, body: &str) -> Ve
         }
     }
     texts
-}
-
-trait SplitFirstDot {
-    /// What follows the timestamp and its dot.
-    fn split_first_dot(&self) -> Vec<u8>;
-}
-
-impl SplitFirstDot for Vec<u8> {
-    fn split_first_dot(&self) -> Vec<u8> {
-        let dot = self.iter().position(|byte| *byte == b'.').map_or(0, |dot| dot + 1);
-        self[dot..].to_vec()
-    }
-}
-
-fn below_base(request: &CheckedRequest, timestamp: &str, body: &str) -> Vec<u8> {
-    let below = request.target.strip_prefix("/api/v1/crm/connect").unwrap_or(&request.target);
-    let CheckedRequest { method, .. } = request;
-    format!("{timestamp}.{method}.{below}.{body}").into_bytes()
 }
 
 pub(super) fn secrets(secret: &str, prefix: &str) -> Vec<(&'static str, Vec<u8>)> {

@@ -138,9 +138,11 @@ pub(crate) enum Command {
     /// Show the leads of a tenant
     Pipeline(views::PipelineArgs),
     /// Show the tenants that have used up their share of the backlog
-    Pressure(views::PressureArgs),
+    #[command(after_help = "Example:\n  connectctl pressure")]
+    Pressure,
     /// Show the records writes of this month, and the quota
-    Usage(views::UsageArgs),
+    #[command(after_help = "Example:\n  connectctl usage --tenant acme")]
+    Usage(TenantArgs),
     /// List the settings that commands read from the environment
     #[command(after_help = settings_help())]
     Settings,

@@ -79,8 +79,8 @@ async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Discovery(args) => views::discovery(args, &open().await?).await,
         Command::Invoice(args) => views::invoice(args, &open().await?).await,
         Command::Pipeline(args) => views::pipeline(args, &open().await?).await,
-        Command::Pressure(args) => views::pressure(args, &open().await?).await,
-        Command::Usage(args) => views::usage(args, &open().await?).await,
+        Command::Pressure => views::pressure(&open().await?).await,
+        Command::Usage(of) => views::usage(of, &open().await?).await,
         Command::Settings if !json && stdout().is_terminal() => Output::new(json).print_text(&wrap(settings_help())),
         Command::Settings => Output::new(json).print_help(&settings_help()),
         Command::Completions { shell } => {

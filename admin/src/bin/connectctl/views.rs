@@ -120,22 +120,11 @@ fn campaign(attribution: &RawValue) -> Option<String> {
     Some(block.get("campaign")?.as_str()?.to_owned())
 }
 
-#[derive(Debug, Args)]
-#[command(after_help = "Example:\n  connectctl pressure")]
-pub(crate) struct PressureArgs;
-
-#[derive(Debug, Args)]
-#[command(after_help = "Example:\n  connectctl usage --tenant acme")]
-pub(crate) struct UsageArgs {
-    #[command(flatten)]
-    pub(crate) tenant: TenantArgs,
+pub(crate) async fn usage(of: TenantArgs, context: &Context) -> anyhow::Result<()> {
+    context.output.print_one(&tenants::usage_of_this_month(&context.database, &of.slug).await?)
 }
 
-pub(crate) async fn usage(args: UsageArgs, context: &Context) -> anyhow::Result<()> {
-    context.output.print_one(&tenants::usage_of_this_month(&context.database, &args.tenant.slug).await?)
-}
-
-pub(crate) async fn pressure(PressureArgs: PressureArgs, context: &Context) -> anyhow::Result<()> {
+pub(crate) async fn pressure(context: &Context) -> anyhow::Result<()> {
     context.output.print_list(&tenants::pressures(&context.database).await?)
 }
 
