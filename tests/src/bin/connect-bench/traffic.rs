@@ -136,7 +136,7 @@ pub(crate) fn body(events: &[Event], tenant: &str) -> String {
 pub(crate) fn description() -> String {
     let shares: Vec<String> = MIX.iter().map(|(kind, share, ..)| format!("{share} % {kind}")).collect();
     format!(
-        "The mix is {}. An event has about 600 bytes.\nAll events are about {POOL} people with email, phone and external id: 30 % on domains with a company account, 20 % on other\ndomains, 50 % on free mailboxes.\n",
+        "The mix is {}. An event has about 600 bytes. All events are about {POOL} people with email, phone and external id: 30 % on domains with a company account, 20 % on other domains, 50 % on free mailboxes.\n",
         shares.join(", ")
     )
 }
