@@ -19,6 +19,8 @@ use tokio_util::sync::CancellationToken;
 
 /// The wait before a further attempt to connect: programs are ready again within a second after the broker accepts connections.
 const RETRY_WAIT: Duration = Duration::from_millis(200);
+/// The same after the broker has refused the user: it may count such attempts.
+const DENIED_WAIT: Duration = Duration::from_secs(2);
 /// How often the connection's status is polled, besides waiting for its events.
 const STATUS_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -154,6 +156,7 @@ async fn supervise(target: Target, link: watch::Sender<Option<Arc<Link>>>, shutd
             // A broker may accept connections and still be unusable, such as one on which a queue cannot be declared.
             target.settings.urls.skip();
         }
+        let is_denied = matches!(&connected, Ok(Err(error)) if error.is_denied());
         match connected {
             Ok(Ok((connection, place))) => {
                 let current = Arc::new(Link { connection });
@@ -174,7 +177,7 @@ async fn supervise(target: Target, link: watch::Sender<Option<Arc<Link>>>, shutd
             Ok(Err(error)) => limited!(FAILURES[0], warn, %error, "connecting to the broker failed; retrying"),
             Err(_) => limited!(FAILURES[1], warn, "connecting to the broker timed out; retrying"),
         }
-        shutdown.run_until_cancelled(sleep(RETRY_WAIT)).await;
+        shutdown.run_until_cancelled(sleep(if is_denied { DENIED_WAIT } else { RETRY_WAIT })).await;
     }
 }
 

@@ -1,7 +1,7 @@
 //! Connecting to one of several brokers.
 
 use super::topology::is_refused;
-use super::transport::connect_encrypted;
+use super::transport::connect;
 use crate::settings::{BROKER_TLS_NAMES, BrokerSettings, BrokerUrl};
 use crate::tls::{OptionNames, TlsFailure, explain_io};
 use lapin::{Connection, ConnectionProperties, ErrorKind};
@@ -20,21 +20,29 @@ const HEARTBEAT_SECONDS: u16 = 10;
 /// Why there is no connection. The text names each broker that was tried.
 #[derive(Debug, Error)]
 pub(super) enum DialError {
-    /// The broker did not respond.
-    #[error("{0}: no response in time")]
-    TimedOut(String),
     /// TLS is not possible.
     #[error(transparent)]
     Tls(TlsFailure),
-    /// The broker refused or closed the connection.
-    #[error("{0}: {1}")]
-    Refused(String, String),
-    /// None of several brokers can be used; their errors.
+    /// No broker can be used.
     #[error("{0}")]
-    Several(String),
+    Refused(String),
+    /// The same, and a broker has refused the user.
+    #[error("{0}")]
+    Denied(String),
     /// The queues cannot be declared.
     #[error("declaring the queues failed: {}", describe(.0))]
     Declare(#[from] lapin::Error),
+}
+
+impl DialError {
+    /// Whether the broker lets the user in, or do something, only after an operator's change.
+    pub(super) fn is_denied(&self) -> bool {
+        match self {
+            Self::Denied(_) => true,
+            Self::Declare(error) => is_refused(error),
+            Self::Tls(_) | Self::Refused(_) => false,
+        }
+    }
 }
 
 /// How long the broker of that URL may take to respond: what the URL says, or its share of the time.
@@ -61,27 +69,23 @@ pub(super) async fn dial(settings: &BrokerSettings, program: &str) -> Result<(Co
                 return Ok((connection, place));
             }
             Ok(Err(error)) => failures.push(error),
-            Err(_) => failures.push(DialError::TimedOut(address)),
+            Err(_) => failures.push(DialError::Refused(format!("{address}: no response in time"))),
         }
     }
-    let texts: Vec<String> = failures.iter().map(ToString::to_string).collect();
-    Err(failures.pop().filter(|_| texts.len() == 1).unwrap_or_else(|| DialError::Several(texts.join("; "))))
+    let text = failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    Err(if failures.iter().any(DialError::is_denied) { DialError::Denied(text) } else { DialError::Refused(text) })
 }
 
 async fn dial_one(mut url: BrokerUrl, program: &str) -> Result<Connection, DialError> {
     url.uri.query.heartbeat.get_or_insert(HEARTBEAT_SECONDS);
     let properties = ConnectionProperties::default().with_connection_name(program.into());
     let address = url.address();
-    match url.tls {
-        None => {
-            let connected = Connection::connect_uri(url.uri, properties).await;
-            connected.map_err(|error| DialError::Refused(address, describe_without_tls(&error)))
-        }
-        Some(tls) => {
-            let connected = connect_encrypted(url.uri, &tls, &address, properties).await?;
-            connected.map_err(|error| DialError::Refused(address, describe_with_tls(&error)))
-        }
-    }
+    let connected = connect(url.uri, url.tls.as_ref(), &address, properties).await?;
+    connected.map_err(|error| {
+        let said = if url.tls.is_some() { describe_with_tls(&error) } else { describe_without_tls(&error) };
+        let text = format!("{address}: {said}");
+        if is_refused(&error) { DialError::Denied(text) } else { DialError::Refused(text) }
+    })
 }
 
 /// What a broker does that was not spoken to as it expects: it closes the connection.
@@ -149,7 +153,9 @@ mod tests {
     fn a_refusal_says_what_the_user_lacks() {
         let refused = |message: &str| {
             let soft = AMQPErrorKind::Soft(AMQPSoftError::ACCESSREFUSED);
-            describe(&ErrorKind::ProtocolError(AMQPError::new(soft, message.into())).into())
+            let error: lapin::Error = ErrorKind::ProtocolError(AMQPError::new(soft, message.into())).into();
+            assert!(DialError::Declare(error.clone()).is_denied());
+            describe(&error)
         };
         let said = refused("ACCESS_REFUSED - configure access to queue 'p.events' refused for user 'u'");
         assert!(said.starts_with("the RabbitMQ user lacks a permission (ACCESS_REFUSED - configure"), "{said}");
