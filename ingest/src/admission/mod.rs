@@ -73,17 +73,10 @@ impl Backlog {
     /// will have been applied.
     pub(crate) fn admit(&self, tenant: TenantId, units: u64) -> Result<Share, Refusal> {
         let mut state = self.state();
-        match state.admit(tenant, units, Instant::now()) {
-            Ok(admitted) => {
-                self.observe(&state);
-                drop(state);
-                Ok(Share { backlog: self.clone(), admitted })
-            }
-            Err(retry_after) => {
-                drop(state);
-                Err(OverloadReason::Tenant.refuse_after(retry_after))
-            }
-        }
+        let admitted = state.admit(tenant, units, Instant::now());
+        let admitted = admitted.map_err(|retry_after| OverloadReason::Tenant.refuse_after(retry_after))?;
+        self.observe(&state);
+        Ok(Share { backlog: self.clone(), admitted })
     }
 
     /// The tenants whose requests were refused since the last call.

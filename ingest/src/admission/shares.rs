@@ -1,8 +1,8 @@
 //! Decides which requests are admitted to a backlog, and counts them. Pure.
 //!
 //! A tenant may hold the limit, divided by the number of tenants that have work waiting or were refused in the last five seconds: alone
-//! it may use everything, and as soon as another one asks, each has its part. What the first one holds beyond its part by
-//! then waits in addition to the limit until it is applied. A tenant with nothing waiting is always admitted with one
+//! it may use everything, and as soon as another one asks, each has its part. Half of the limit stays with those that have work waiting,
+//! however many others were refused. What the first one holds beyond its part by then waits in addition to the limit until it is applied. A tenant with nothing waiting is always admitted with one
 //! event, and with any request while less than the limit waits: a full batch may be more than its part.
 
 use super::rate::{Point, Rate};
@@ -45,8 +45,8 @@ pub(super) struct State {
     /// The requests that wait for a reply, by number.
     waiting: BTreeMap<u64, Point>,
     next: u64,
-    /// The highest number that was replied to. Requests that were admitted before that one
-    /// have left the queue, which is processed in order.
+    /// The highest number that was replied to. Requests that were admitted before that one have left the queue, which is
+    /// processed in order.
     replied: u64,
     /// Requests refused since they were reported, by tenant.
     refused: HashMap<TenantId, u64>,
@@ -103,11 +103,11 @@ impl State {
     }
 
     /// Whether a tenant with `own` units waiting is admitted with `units` more. `active` tenants have something
-    /// waiting, this one included, and `asking` others were refused.
+    /// waiting, this one included, and `asking` others were refused, which get no more than half of the limit.
     fn has_room(&self, own: u64, units: u64, active: usize, asking: usize) -> bool {
         let limit = self.rate.limit();
         let is_guaranteed = units <= EVENT_UNITS_MAX && active <= GUARANTEED_TENANTS;
-        (own + units) as f64 * (active + asking) as f64 <= limit.min(self.first_limit)
+        (own + units) as f64 * (active + asking.min(active)) as f64 <= limit.min(self.first_limit)
             || own == 0 && (is_guaranteed || (self.total as f64) < limit)
     }
 
@@ -264,6 +264,18 @@ mod tests {
         release(&mut state, &held);
         let later = now + ASKS_AGAIN;
         assert_eq!(take(&mut state, 1, 10, later).len(), 60, "the other one asks no more");
+    }
+
+    #[test]
+    fn half_of_the_limit_stays_with_a_tenant_that_sends_however_many_others_were_refused() {
+        let (mut state, now) = state();
+        let held = take(&mut state, 1, 10, now);
+        for of in 2..52 {
+            assert!(state.admit(tenant(of), 400, now).is_err(), "the limit is used up");
+        }
+        release(&mut state, &held);
+        assert_eq!(take(&mut state, 1, 10, now).len(), 30);
+        assert!(state.admit(tenant(2), 400, now).is_ok(), "there is room for those that were refused");
     }
 
     #[test]
