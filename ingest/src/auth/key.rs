@@ -71,6 +71,12 @@ impl ApiKey {
         }
     }
 
+    /// Whether the secret with this number may be used at `now` (D33).
+    pub(super) fn check_secret(&self, number: i32, now: DateTime<Utc>) -> Result<(), AuthFailure> {
+        let is_old = || number == self.number_of(SecretKind::Old) && self.old_secret(now).is_some();
+        if number == self.secret_number || is_old() { Ok(()) } else { Err(AuthFailure::Mismatch) }
+    }
+
     /// Whether the key may be used at `now` (D1, step 2).
     pub(crate) fn check_active(&self, now: DateTime<Utc>) -> Result<(), AuthFailure> {
         if self.is_revoked {

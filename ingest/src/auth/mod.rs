@@ -40,6 +40,8 @@ pub(crate) struct Auth {
 #[derive(Debug)]
 pub(crate) struct Verified {
     key: Arc<ApiKey>,
+    /// The number of the secret that it was signed with.
+    secret_number: i32,
     signature: Signature,
     /// Until when the request waits for the database.
     deadline: Instant,
@@ -97,8 +99,10 @@ impl Auth {
             let known = self.keys.last_known(&prefix).and_then(Result::ok);
             let signed = checks::signed(scheme, head, body);
             let checked = checks::check_signature(known, &signature, signed, received_at, clock::database_now());
-            let signer =
-                checked.ok().map(|(key, _)| Box::new(Verified { key, signature: signature.clone(), deadline }));
+            let signer = checked.ok().map(|(key, secret)| {
+                let secret_number = key.number_of(secret);
+                Box::new(Verified { key, secret_number, signature: signature.clone(), deadline })
+            });
             AuthError::Unavailable(unavailable, signer)
         })?;
         let failed = |failure, owner| {
@@ -110,7 +114,7 @@ impl Auth {
         drop(head.caller.set(Arc::clone(&key.caller)));
         checks::check_use(&key.caller, tenant, scope)
             .map_err(|failure| failed(failure, Some(Arc::clone(&key.caller))))?;
-        Ok(Verified { key, signature, deadline })
+        Ok(Verified { secret_number: key.number_of(secret), key, signature, deadline })
     }
 
     /// Until when what begins now waits for the database.
@@ -119,12 +123,14 @@ impl Auth {
     }
 
     /// Checks again what may have changed since a request was verified that still waits (D5): whether its key is
-    /// active, and has `scope`.
+    /// active, and has its secret and `scope`.
     pub(crate) async fn check_again(&self, verified: &Verified, scope: Scope) -> Result<(), Refusal> {
         let Caller { key: prefix, tenant, .. } = verified.caller();
         let key = self.keys.find(prefix, self.deadline()).await?;
         let checked = key.ok_or(AuthFailure::UnknownKey).and_then(|key| {
-            key.check_active(clock::database_now())?;
+            let now = clock::database_now();
+            key.check_active(now)?;
+            key.check_secret(verified.secret_number, now)?;
             checks::check_use(&key.caller, tenant, scope)
         });
         checked.map_err(|failure| failure.refuse(Some(verified.caller())))

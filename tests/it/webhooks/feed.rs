@@ -217,6 +217,21 @@ async fn a_request_waits_for_a_place_until_a_delivery_comes_its_key_or_subscript
     };
     let (response, ()) = join(outbound.read(&key, "after=1&wait=30"), revoke).await;
     response.assert_error(401, "unauthorized");
+    let (key, _) = outbound.reader("/rotated").await;
+    let rotate = async {
+        outbound.until_looks().await;
+        outbound.world.connectctl.json(&["key", "rotate-secret", &key.prefix, "--overlap", "1h"]).await;
+        outbound.until_looks().await;
+        outbound.open_lead().await;
+    };
+    let (response, ()) = join(outbound.read(&key, "wait=30"), rotate).await;
+    let last = numbers(&response.assert_status(200).json()).pop().expect("a delivery, during the overlap");
+    let end_overlap = async {
+        outbound.until_looks().await;
+        outbound.world.connectctl.json(&["key", "end-overlap", &key.prefix]).await;
+    };
+    let (response, ()) = join(outbound.read(&key, &format!("after={last}&wait=30")), end_overlap).await;
+    response.assert_error(401, "unauthorized");
     let (key, subscription) = outbound.reader("/removed").await;
     let remove = async {
         outbound.until_looks().await;
