@@ -97,19 +97,7 @@ impl AuthFailure {
 
     /// Whether the response is 403: steps 5 and 6 of D1. All others get 401.
     pub(crate) const fn is_forbidden(self) -> bool {
-        match self {
-            Self::Tenant | Self::Scope => true,
-            Self::MissingHeader
-            | Self::RepeatedHeader
-            | Self::MalformedHeader
-            | Self::UnknownKey
-            | Self::RevokedKey
-            | Self::ExpiredKey
-            | Self::WrongScheme
-            | Self::Stale
-            | Self::Mismatch
-            | Self::Replayed => false,
-        }
+        matches!(self, Self::Tenant | Self::Scope)
     }
 }
 

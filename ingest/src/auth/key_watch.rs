@@ -7,14 +7,13 @@ use common::db::{DatabaseSession, DatabaseSessionConfig, SessionWork, TxError, r
 use common::outage::Outage;
 use common::periodic::ticks;
 use common::settings::DatabaseUrl;
-use futures_util::try_join;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How often the database is asked for changes, in case a notification is lost, and whether it has been demoted.
+/// How often the database is asked for changes, in case a notification is lost.
 const POLL: Duration = Duration::from_millis(400);
 /// The wait before a new connection.
 const RECONNECT_WAIT: Duration = Duration::from_millis(200);
@@ -37,16 +36,18 @@ pub(crate) async fn watch_keys(url: DatabaseUrl, keys: Arc<Keys>) {
 impl SessionWork for KeyWatch {
     async fn run(&mut self, session: &Arc<DatabaseSession>) -> Result<(), TxError> {
         let (revision, changed) = (session.prepare(REVISION.as_str()).await?, session.prepare(CHANGED.as_str()).await?);
-        let (mut polls, mut is_poll) = (ticks(POLL), true);
+        let mut polls = ticks(POLL);
         // The last revision that was asked for, and how far the keys were loaded. On a new session all are loaded: another server
         // may have lost the last changes.
         let mut loaded: Option<(i64, (i64, String))> = None;
         loop {
             let asked = Instant::now();
-            // In one round trip. Changes are made on another server once this one is demoted. Refusals need many questions.
-            let check = async { if is_poll { session.keep_alive().await } else { Ok(()) } };
-            let ((), row) = try_join!(check, session.query_one(&revision, &[]))?;
-            let (revision, removal): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+            let row = session.query_one(&revision, &[]).await?;
+            let (revision, removal, is_demoted): (i64, i64, bool) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+            if is_demoted {
+                // Changes are made on another server.
+                session.keep_alive().await?;
+            }
             let since = loaded.take().filter(|(asked_for, _)| *asked_for >= removal);
             let is_whole = since.is_none();
             let mut place = since.map_or((i64::MIN, String::new()), |(_, place)| place);
@@ -67,11 +68,11 @@ impl SessionWork for KeyWatch {
             self.keys.update(opened, is_whole, asked);
             self.outage.report_success();
             loaded = Some((revision, place));
-            is_poll = tokio::select! {
-                _ = polls.tick() => true,
-                () = session.notified() => false,
-                () = self.keys.wanted.notified() => false,
-            };
+            tokio::select! {
+                _ = polls.tick() => {}
+                () = session.notified() => {}
+                () = self.keys.wanted.notified() => {}
+            }
         }
     }
 

@@ -87,14 +87,13 @@ impl Keys {
     pub(crate) async fn ask_before_refusal(
         &self, prefix: &KeyPrefix, checked_at: Instant, deadline: Instant,
     ) -> Result<bool, Refusal> {
-        let refused = || self.refused.lock();
-        let answered = refused().get(prefix).copied().filter(|answered| answered.elapsed() < MAX_STALENESS);
+        let answered = self.refused.lock().get(prefix).copied().filter(|answered| answered.elapsed() < MAX_STALENESS);
         if let Some(answered) = answered {
             return Ok(answered > checked_at);
         }
         let now = Instant::now();
         self.until_answered(|asked| asked >= now, deadline).await?;
-        refused().insert(prefix.clone(), Instant::now());
+        self.refused.lock().insert(prefix.clone(), Instant::now());
         Ok(true)
     }
 

@@ -9,9 +9,10 @@ use uuid::Uuid;
 pub(crate) const LISTEN: &str = "LISTEN connect_keys";
 
 common::statements! {
-    /// The revision of the last change, and that of the last removal.
+    /// The revision of the last change, that of the last removal, and whether the server has been demoted.
     pub(crate) const REVISION = "-- key_revision.read
-    SELECT revision, last_removal FROM key_revision";
+    SELECT revision, last_removal, pg_is_in_recovery() OR current_setting('transaction_read_only')::bool
+    FROM key_revision";
 
     /// Keys in the order of their revision and prefix, from a place on.
     pub(crate) const CHANGED = "-- api_keys.changed
