@@ -8,7 +8,7 @@ use metrics::Counter;
 use serde_json::{Value, json};
 use std::sync::OnceLock;
 use strum::{EnumCount, IntoStaticStr, VariantArray};
-use warp::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
+use warp::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use warp::http::{HeaderValue, StatusCode};
 use warp::reply::Response;
 
@@ -129,11 +129,6 @@ impl RefusalRow {
 const INVALID_CREDENTIALS: &str = "Invalid Connect credentials";
 
 impl Refusal {
-    /// The status of the response.
-    pub(crate) fn status(&self) -> StatusCode {
-        self.row().status
-    }
-
     /// The response of the refusal; also the source of the API's description.
     pub(crate) fn row(&self) -> RefusalRow {
         use StatusCode as S;
@@ -179,11 +174,14 @@ impl Refusal {
     }
 }
 
-/// A response with a JSON body, of refusals and of what was done.
+/// A response with a JSON body, of refusals and of what was done. No cache may keep it: it knows nothing of signatures, and would
+/// respond to unsigned requests as well.
 pub(crate) fn json_response(status: StatusCode, body: impl Into<Bytes>) -> Response {
     let mut response = Response::new(body.into().into());
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 

@@ -211,11 +211,11 @@ impl HttpResponse {
         self
     }
 
-    /// Checks that this is an error body with exactly these fields (D4) and returns its message.
+    /// Checks that this is an error body with exactly these fields (D4), which no cache keeps, and returns its message.
     #[track_caller]
     pub fn assert_error(&self, status: u16, code: &str) -> String {
         let text = String::from_utf8_lossy(&self.body);
-        assert_eq!(self.status, status, "{text}");
+        assert_eq!((self.status, self.header("cache-control")), (status, "no-store"), "{text}");
         let body = self.json();
         let mut fields: Vec<&String> = body.as_object().expect("an object").keys().collect();
         fields.sort();

@@ -18,7 +18,6 @@ use common::write::WriteRefusal;
 use serde::Serialize;
 use tokio::time::Instant;
 use tokio_postgres::Row;
-use warp::Reply;
 use warp::http::header::ETAG;
 use warp::http::{HeaderValue, StatusCode};
 use warp::reply::Response;
@@ -51,7 +50,7 @@ pub(super) async fn record<V: Serialize>(
     let etag = etag(version.ok_or(Refusal::Write(WriteRefusal::TripNotOpen))?);
     let is_known = is_not_modified(&head.headers, &etag);
     let mut response =
-        if is_known { StatusCode::NOT_MODIFIED.into_response() } else { data(&or_internal_error(view(row))?)? };
+        if is_known { json_response(StatusCode::NOT_MODIFIED, "") } else { data(&or_internal_error(view(row))?)? };
     response.headers_mut().insert(ETAG, HeaderValue::try_from(etag).map_err(|_| Refusal::Internal)?);
     Ok(response)
 }

@@ -70,6 +70,7 @@ pub(crate) fn record(response: &HttpResponse, status: u16) -> Value {
 pub(crate) fn data(response: &HttpResponse, status: u16) -> Value {
     assert_eq!(response.status, status, "{response:?}");
     assert_eq!(response.header("content-type"), "application/json");
+    assert_eq!(response.header("cache-control"), "no-store", "a cache knows nothing of signatures");
     let body = response.json();
     let fields: Vec<&String> = body.as_object().expect("an object").keys().collect();
     assert_eq!(fields, ["data"], "{body}");
