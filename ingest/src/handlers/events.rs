@@ -17,8 +17,8 @@ pub(super) async fn handle(
 ) -> Result<Response, Refusal> {
     let caller = verified.caller();
     let parse = || parse_valid_batch(head, body, &caller.tenant);
-    let (share, batch) = services.admit(verified, &services.events.queue, None, parse).await?;
-    let result = services.events.submit(head.request_context, caller, batch, share).await?;
+    let (share, batch) = services.admit(verified, &services.events.publisher.queue, None, parse).await?;
+    let result = services.events.submit(head.request_context, caller, batch, body, share).await?;
     Ok(json_response(StatusCode::OK, result))
 }
 
@@ -31,7 +31,6 @@ fn parse_valid_batch(head: &RequestHead, body: &Bytes, tenant: &str) -> Result<(
             let valid = ValidBatch {
                 // At most 100, see `BATCH_MAX`.
                 events: u16::try_from(envelopes.len()).unwrap_or(u16::MAX),
-                body: body.clone(),
                 dry_run,
             };
             Ok((batch_units(&envelopes, body.len(), dry_run), valid))

@@ -27,7 +27,7 @@ pub(super) async fn handle(
     // The header is not signed: the signature of a dry run must not be good for a real write with the same key (D3).
     let came_with = came_with.filter(|_| head.dry_run == Ok(false));
     let parse = || key.and_then(|key| parse_valid_write(head, target, key, body));
-    let (share, write) = services.admit(verified, &services.writes.queue, came_with, parse).await?;
+    let (share, write) = services.admit(verified, &services.writes.publisher.queue, came_with, parse).await?;
     written(services.writes.submit(head.request_context, verified.caller(), write, body, share).await?)
 }
 

@@ -1,7 +1,7 @@
 //! Publishes a batch and returns the worker's result. A batch whose caller has hung up is applied exactly once, and a retry
 //! reports `duplicate`.
 
-use super::bundles::Bundles;
+use super::bundles::Publisher;
 use super::{QueuePublisher, RequestMessage, refuse};
 use crate::admission::Share;
 use crate::refusal::Refusal;
@@ -12,17 +12,16 @@ use common::event::BATCH_MAX;
 use common::message::BatchMeta;
 use common::metrics::{BATCH_EVENTS, EVENTS_ACCEPTED, register_counter};
 use common::trace::RequestContext;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// Maximum number of events of a batch that may share its message.
 const SMALL_EVENTS: u16 = 10;
 
-/// The body of a valid batch.
-#[derive(Clone, Debug)]
+/// A batch whose body is valid.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct ValidBatch {
-    /// As it was sent.
-    pub(crate) body: Bytes,
     /// The number of events.
     pub(crate) events: u16,
     /// Whether nothing is to be written.
@@ -32,8 +31,7 @@ pub(crate) struct ValidBatch {
 /// Publishes batches to the queue of events.
 #[derive(Debug)]
 pub(crate) struct EventPublisher {
-    pub(crate) queue: QueuePublisher,
-    bundles: Bundles,
+    pub(crate) publisher: Arc<Publisher>,
     publish_within: Duration,
     reply_within: Duration,
 }
@@ -42,18 +40,17 @@ impl EventPublisher {
     /// `publish_within` limits the wait for the broker's confirm, `reply_within` the whole.
     pub(crate) fn new(queue: QueuePublisher, publish_within: Duration, reply_within: Duration) -> Self {
         register_counter(EVENTS_ACCEPTED, &[]);
-        let bundles = Bundles::new(queue.clone(), BATCH_MAX, publish_within);
-        Self { queue, bundles, publish_within, reply_within }
+        Self { publisher: Publisher::new(queue, BATCH_MAX, publish_within), publish_within, reply_within }
     }
 
-    /// Publishes a batch and returns the worker's result unchanged: JSON of a `BatchResult`.
+    /// Publishes a batch with its `body` as sent, and returns the worker's result unchanged: JSON of a `BatchResult`.
     ///
     /// 503 `overloaded` when too many batches wait or the broker refuses the message, 503 `processing_timeout` when there is
     /// no result in time.
     pub(crate) async fn submit(
-        &self, request_context: RequestContext, caller: &Caller, batch: ValidBatch, share: Share,
+        &self, request_context: RequestContext, caller: &Caller, batch: ValidBatch, body: &Bytes, share: Share,
     ) -> Result<Vec<u8>, Refusal> {
-        let ValidBatch { body, events, dry_run } = batch;
+        let ValidBatch { events, dry_run } = batch;
         metrics::histogram!(BATCH_EVENTS).record(events);
         let RequestContext { request_id, context } = request_context;
         let meta = BatchMeta {
@@ -69,13 +66,13 @@ impl EventPublisher {
             id: request_id,
             meta: meta.to_header(),
             traceparent: meta.traceparent,
-            body,
+            body: body.clone(),
             accepted: if dry_run { 0 } else { events },
             confirm_by: now + self.publish_within,
             reply_by: now + self.reply_within,
         };
         let may_wait = !dry_run && events <= SMALL_EVENTS;
-        self.bundles.submit(caller, message, share, may_wait).await.map_err(|error| {
+        self.publisher.submit(caller, message, share, may_wait).await.map_err(|error| {
             tracing::debug!(%error, "publishing a batch or waiting for its result failed");
             refuse(error, Refusal::ProcessingTimeout)
         })

@@ -7,7 +7,7 @@
 //! When the caller of a published write hangs up, it continues, and holds its share of the backlog until the worker has replied or
 //! the broker has refused it.
 
-use super::bundles::Bundles;
+use super::bundles::Publisher;
 use super::{QueuePublisher, RequestMessage, refuse};
 use crate::admission::Share;
 use crate::refusal::Refusal;
@@ -19,17 +19,17 @@ use common::log_limit::LogLimit;
 use common::trace::RequestContext;
 use common::write::{IfMatch, WriteMeta, WriteRefusal, WriteReply, WriteTarget, Written};
 use common::{clock, limited};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 /// Limits the log lines of messages and replies that cannot be serialized or parsed.
 static FAULTS: LogLimit<2> = LogLimit::new();
 
-/// Publishes records writes; cheap to clone.
-#[derive(Clone, Debug)]
+/// Publishes records writes.
+#[derive(Debug)]
 pub(crate) struct WritePublisher {
-    pub(crate) queue: QueuePublisher,
-    bundles: Bundles,
+    pub(crate) publisher: Arc<Publisher>,
     reply_within: Duration,
 }
 
@@ -51,8 +51,7 @@ impl WritePublisher {
     /// `publish_within` limits the wait for the confirm of an earlier write, `reply_within` that for the broker's confirm and the
     /// worker's reply together.
     pub(crate) fn new(queue: QueuePublisher, publish_within: Duration, reply_within: Duration) -> Self {
-        let bundles = Bundles::new(queue.clone(), BUNDLE_WRITES_MAX, publish_within);
-        Self { queue, bundles, reply_within }
+        Self { publisher: Publisher::new(queue, BUNDLE_WRITES_MAX, publish_within), reply_within }
     }
 
     /// Publishes a write with its `body` as sent, and returns the worker's reply.
@@ -90,7 +89,7 @@ impl WritePublisher {
             confirm_by: deadline,
             reply_by: deadline,
         };
-        let reply = match self.bundles.submit(caller, message, share, !write.dry_run).await {
+        let reply = match self.publisher.submit(caller, message, share, !write.dry_run).await {
             Ok(reply) => reply,
             Err(error) => {
                 tracing::debug!(%error, "a records write got no reply from the worker");

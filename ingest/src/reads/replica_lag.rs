@@ -68,11 +68,7 @@ impl ReplicaLag {
 
     /// Whether the replica has everything that was committed before so long ago as it may lag behind.
     pub(super) fn is_within_limit(&self, now: Instant) -> bool {
-        self.measurement().is_some_and(|measurement| measurement.age(now) <= self.limit)
-    }
-
-    fn measurement(&self) -> Option<Measurement> {
-        *self.measured.lock()
+        self.measured.lock().is_some_and(|measurement| measurement.age(now) <= self.limit)
     }
 
     fn set(&self, measurement: Option<Measurement>) {

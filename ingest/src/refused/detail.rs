@@ -2,7 +2,7 @@
 //! (D35).
 
 use crate::auth::{AuthFailure, FailedCheck, SIGNATURE};
-use crate::refusal::Refusal;
+use crate::refusal::RefusalRow;
 use common::model::Scope;
 use common::signature::{malformation, skew};
 use hyper::HeaderMap;
@@ -40,8 +40,7 @@ pub(super) fn of_failed(headers: &HeaderMap, failed: &FailedCheck, scope: Scope,
 }
 
 /// The code of a refusal's response as its reason, and the faults of an invalid request.
-pub(super) fn of_refusal(refusal: &Refusal) -> (String, Option<String>) {
-    let row = refusal.row();
+pub(super) fn of_refusal(row: &RefusalRow) -> (String, Option<String>) {
     let code = row.body["code"].as_str().unwrap_or_default().to_owned();
     let message = row.body["message"].as_str().unwrap_or_default();
     let detail = if code == "invalid_request" { faults(message) } else { Some(message.to_owned()) };
@@ -75,10 +74,11 @@ fn fault(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::refusal::Refusal;
 
     #[test]
     fn places_are_told_and_names_of_the_caller_are_not() {
-        let told = |message: &str| of_refusal(&Refusal::InvalidRequest(message.to_owned())).1;
+        let told = |message: &str| of_refusal(&Refusal::InvalidRequest(message.to_owned()).row()).1;
         let all = "events[3].actor.email: must be an email address; limit: must be given once";
         assert_eq!(told(all).as_deref(), Some(all));
         let expected = Some("contact.…: is not a known field; phone: must be a string");
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn other_refusals_have_the_code_and_message_of_their_response() {
-        let (reason, detail) = of_refusal(&Refusal::RateLimited);
+        let (reason, detail) = of_refusal(&Refusal::RateLimited.row());
         assert_eq!((reason.as_str(), detail.as_deref()), ("rate_limited", Some("Too many reads per second")));
     }
 }

@@ -91,15 +91,16 @@ impl KeyRequestRecorder {
             }
         };
         let Err(refusal) = result else { return count_accepted() };
-        let status = refusal.status().as_u16();
+        let row = refusal.row();
+        let status = row.status.as_u16();
         if matches!(status, 404 | 409 | 412) {
             return count_accepted();
         }
         // The only failure of authentication that is left once a request is verified.
         let is_replayed = matches!(refusal, Refusal::Unauthorized);
         let (reason, detail) =
-            if is_replayed { (AuthFailure::Replayed.as_str().to_owned(), None) } else { detail::of_refusal(refusal) };
-        let refused = row(head, body, key, (status, &reason), detail);
+            if is_replayed { (AuthFailure::Replayed.as_str().to_owned(), None) } else { detail::of_refusal(&row) };
+        let refused = self::row(head, body, key, (status, &reason), detail);
         let signed_at = Some(verified.signature().timestamp());
         self.add(true, RefusedRow { signed_at, ..refused }, body);
         if status >= 500 && is_counted {

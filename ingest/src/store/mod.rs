@@ -100,11 +100,8 @@ pub(crate) async fn run_with_own_deadline<T>(
 ) -> Result<T, TxError> {
     let client = timeout_at(deadline, client).await.map_err(|_| TxError::no_response())??;
     let _work = health::begin_work();
-    let mut busy = BusyClient { client: Some(client), deadline };
-    let (done, is_late) = match &busy.client {
-        Some(client) => work(client).await,
-        None => return Err(TxError::no_response()),
-    };
+    let mut busy = BusyClient { client: None, deadline };
+    let (done, is_late) = work(busy.client.insert(client)).await;
     if let Some(client) = busy.client.take().filter(|_| is_late) {
         drop(Client::take(client));
     }

@@ -7,14 +7,14 @@
 mod publish;
 mod waiting;
 
-use super::{QueuePublisher, RequestMessage};
+pub(super) use publish::Publisher;
+
+use super::RequestMessage;
 use crate::admission::Share;
 use common::broker::CallError;
 use common::caller::Caller;
 use common::metrics::BUNDLE_REQUESTS;
-use publish::Publisher;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 use tracing::Span;
@@ -23,33 +23,22 @@ use waiting::{PublishState, WaitingRequest};
 /// Maximum number of bytes of a request that may share a message.
 const SMALL_BYTES: usize = 32 * 1024;
 
-/// Publishes requests to one queue; cheap to clone.
-#[derive(Clone, Debug)]
-pub(super) struct Bundles {
-    publisher: Arc<Publisher>,
-}
-
-impl Bundles {
-    /// A message has at most so many `events`, or writes. Requests wait for an unconfirmed one at most so long.
-    pub(super) fn new(queue: QueuePublisher, events: usize, wait: Duration) -> Self {
-        Self { publisher: Arc::new(Publisher::new(queue, events, wait)) }
-    }
-
+impl Publisher {
     /// Publishes a request and returns its own reply. If it is small and `may_wait`, it may share its message with others of its
     /// caller.
     pub(super) async fn submit(
-        &self, caller: &Caller, message: RequestMessage, share: Share, may_wait: bool,
+        self: &Arc<Self>, caller: &Caller, message: RequestMessage, share: Share, may_wait: bool,
     ) -> Result<Vec<u8>, CallError> {
         if !may_wait || message.size() > SMALL_BYTES {
             metrics::histogram!(BUNDLE_REQUESTS).record(1);
-            return self.publisher.queue.call_detached(message, vec![Box::new(share)]).await;
+            return self.queue.call_detached(message, vec![Box::new(share)]).await;
         }
         let (confirm_by, reply_by) = (message.confirm_by, message.reply_by);
         let (sender, mut result) = oneshot::channel();
         let state = Arc::new(PublishState::default());
         let span = Span::current();
         let waiting = WaitingRequest { message, share: Some(share), span, state: Arc::clone(&state), result: sender };
-        self.publisher.enqueue(caller, waiting);
+        self.enqueue(caller, waiting);
         let received = match timeout_at(confirm_by, &mut result).await {
             Ok(received) => received,
             // The request was not published, and will not be.

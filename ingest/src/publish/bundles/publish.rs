@@ -20,9 +20,10 @@ use uuid::Uuid;
 /// Limits the log lines of replies that do not match their bundle.
 static MISMATCHES: LogLimit<1> = LogLimit::new();
 
+/// Publishes requests to one queue.
 #[derive(Debug)]
-pub(super) struct Publisher {
-    pub(super) queue: QueuePublisher,
+pub(crate) struct Publisher {
+    pub(crate) queue: QueuePublisher,
     /// Maximum number of events, or writes, of a message.
     events: usize,
     /// How long a publish without a confirm delays the next one of its caller.
@@ -37,8 +38,9 @@ struct PublishUnderWay {
 }
 
 impl Publisher {
-    pub(super) fn new(queue: QueuePublisher, events: usize, wait: Duration) -> Self {
-        Self { queue, events, wait, waiting: Mutex::default() }
+    /// A message has at most so many `events`, or writes. Requests wait for an unconfirmed one at most so long.
+    pub(in crate::publish) fn new(queue: QueuePublisher, events: usize, wait: Duration) -> Arc<Self> {
+        Arc::new(Self { queue, events, wait, waiting: Mutex::default() })
     }
 
     /// Queues a request: it is published at once, or after the publish of its caller that is under way.
