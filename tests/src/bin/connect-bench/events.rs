@@ -14,7 +14,7 @@ use tests::World;
 
 const BATCH: usize = 100;
 /// The most context switches of the whole machine for a single event, by connections.
-const SWITCHES_MAX: [(&str, f64); 2] = [("connections: 1", 85.0), ("connections: 8", 25.0)];
+const SWITCHES_MAX: [(&str, f64); 2] = [("connections: 1", 80.0), ("connections: 8", 25.0)];
 /// Traffic with its name, connections, and whether the tables were analyzed.
 const LOADS: [(Traffic, &str, usize, bool); 4] = [
     (Traffic::Identified, "identified", 8, true),
