@@ -94,12 +94,15 @@ pub async fn dead_letters(
     Ok(letters)
 }
 
-/// Returns the oldest `limit` dead letters of a queue to the end of the queue, or all that it holds now. Those of webhooks
-/// must not be requeued by themselves: see [`requeue_webhooks`].
+/// Returns the oldest `limit` dead letters of a queue to the end of the queue, or all that it holds now. Of webhooks, the deliveries
+/// are replayed that the dead letters name.
 pub async fn requeue(
     database: &mut impl Steps, actor: &Actor, broker: &OperatorConnection, queue: Queue, limit: Option<u32>,
     observer: &mut impl Observer,
 ) -> Result<RequeueReport> {
+    if queue == Queue::Webhooks {
+        return requeue_webhooks(database, actor, broker, limit, observer).await;
+    }
     let mut scan = broker.scan_dead_letters(queue, limit).await?;
     let (action, target) = (AuditAction::RequeueDeadLetters, queue.as_str());
     database.step(async |client| record_before(client, actor, action, target, None).await).await?;
@@ -186,7 +189,7 @@ pub async fn add_ages(client: &Client, queues: &mut [QueueView]) -> Result<()> {
 
 /// Replays the dead-lettered deliveries that at most `limit` notices name, of all tenants, and removes the notices. Those of
 /// deliveries that were replayed, delivered or dropped since are removed as well; those that cannot be parsed stay.
-pub async fn requeue_webhooks(
+async fn requeue_webhooks(
     database: &mut impl Steps, actor: &Actor, broker: &OperatorConnection, limit: Option<u32>,
     observer: &mut impl Observer,
 ) -> Result<RequeueReport> {

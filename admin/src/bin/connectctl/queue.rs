@@ -142,15 +142,10 @@ async fn requeue(
 ) -> anyhow::Result<RequeueReport> {
     let Context { mut database, output, actor, .. } = Context::open(json).await?;
     let mut observer = output.observer();
-    Ok(match queue {
-        Queue::Webhooks => {
-            output.note("Dead letters of webhooks are replayed as deliveries.");
-            queues::requeue_webhooks(&mut database, &actor, broker, limit, &mut observer).await?
-        }
-        queue @ (Queue::Events | Queue::Records | Queue::Crm) => {
-            queues::requeue(&mut database, &actor, broker, queue, limit, &mut observer).await?
-        }
-    })
+    if queue == Queue::Webhooks {
+        output.note("Dead letters of webhooks are replayed as deliveries.");
+    }
+    Ok(queues::requeue(&mut database, &actor, broker, queue, limit, &mut observer).await?)
 }
 
 async fn discard(

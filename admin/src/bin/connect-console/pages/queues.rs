@@ -125,11 +125,7 @@ pub(crate) async fn requeue(change: Change<'_>) -> Result<Response, Failure> {
     let queue = queue(&context)?;
     let requeue = async |database: &mut RequestSteps<'_>, actor: &Actor| {
         let (broker, observer) = (context.app.broker.connect().await?, &mut SilentObserver);
-        let requeued = if queue == Queue::Webhooks {
-            queues::requeue_webhooks(database, actor, &broker.connection, None, observer).await
-        } else {
-            queues::requeue(database, actor, &broker.connection, queue, None, observer).await
-        };
+        let requeued = queues::requeue(database, actor, &broker.connection, queue, None, observer).await;
         broker.close().await;
         Ok(requeued?)
     };
