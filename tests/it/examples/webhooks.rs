@@ -20,26 +20,11 @@ async fn verifies(language: &str, secret: &str, arguments: &[&str], body: &[u8])
 }
 
 #[tokio::test]
-async fn judges_valid_wrong_stale_and_rotated_signatures_by_the_current_time() {
-    let (new, old, body) = ("whsec-new", "whsec-old", "{\"payload\":{\"name\":\"Zoë\"}}\n");
-    let signed =
-        |secrets: &[&str], at: i64| sign_webhook(secrets.iter().map(|secret| secret.as_bytes()), at, body.as_bytes());
-    let right = signed(&[new], now());
-    let rotated = signed(&[new, old], now());
-    for language in LANGUAGES {
-        for (what, secret, signature, body, is_good) in [
-            ("right", new, right.clone(), body, true),
-            ("another secret", old, right.clone(), body, false),
-            ("a changed body", new, right.clone(), "{}", false),
-            ("stale", new, signed(&[new], now() - 320), body, false),
-            ("ahead", new, signed(&[new], now() + 320), body, false),
-            ("nearly stale", new, signed(&[new], now() - 250), body, true),
-            ("rotated, with the new secret", new, rotated.clone(), body, true),
-            ("rotated, with the old secret", old, rotated.clone(), body, true),
-            ("rotated, with neither", "whsec-other", rotated.clone(), body, false),
-        ] {
-            let found = verifies(language, secret, &[&signature], body.as_bytes()).await;
-            assert_eq!(found, is_good, "{language}: {what}");
+async fn a_signature_is_judged_by_the_current_time() {
+    for (at, is_good) in [(now(), true), (now() - 320, false)] {
+        let signature = sign_webhook([b"whsec-new".as_slice()], at, b"{}");
+        for language in LANGUAGES {
+            assert_eq!(verifies(language, "whsec-new", &[&signature], b"{}").await, is_good, "{language}: {at}");
         }
     }
 }
@@ -58,23 +43,12 @@ async fn every_language_judges_every_vector_correctly() {
 }
 
 #[tokio::test]
-async fn a_webhook_sent_during_a_rotation_verifies_with_both_secrets() {
-    let world = World::shared().await;
-    let receiver = Receiver::http();
-    let url = receiver.url("/hooks");
-    let made = world.subscribe(&url).await;
-    let rotate = ["subscription", "rotate-secret", text(&made["id"]), "--overlap", "24h"];
-    let rotated = world.connectctl.json(&rotate).await;
-    world.accept(event("enquiry.submitted").email("ana@example.com").name("Zoë")).await;
-
-    let webhook = receiver.wait_for(1).await.remove(0);
-    let signature = [webhook.header("x-connect-signature")];
-    assert_eq!(signature[0].matches("v1=").count(), 2, "{signature:?}");
-    for language in LANGUAGES {
-        for secret in [&made["secret"], &rotated["secret"]] {
-            assert!(verifies(language, text(secret), &signature, &webhook.body).await, "{language}");
+async fn deliveries_before_and_during_a_rotation_verify_with_the_secrets_of_their_time() {
+    for ((delivery, secret, body), is_good) in around_a_rotation().await.iter().zip(VALID) {
+        let signature = [delivery.header("x-connect-signature")];
+        for language in LANGUAGES {
+            assert_eq!(verifies(language, text(secret), &signature, body).await, is_good, "{language}: {signature:?}");
         }
-        assert!(!verifies(language, "whsec-other", &signature, &webhook.body).await, "{language}");
     }
 }
 
