@@ -61,8 +61,8 @@ described! {
     OVERLOADED: counter "connect_overloaded_total"
         "Requests refused with 503 overloaded, by the gate that was closed: connections, body, tenant or queue",
     BACKLOG: gauge "connect_backlog_units"
-        "Units published and not applied yet, by queue: an event or a records write, or 4 KiB of body where that \
-         is more",
+        "Backlog units published and not applied yet, by queue: 3 for an event that creates or advances something, \
+         1 for another one or a write, or one for each 4 KiB of body where that is more; 8 at least for a dry run",
     BACKLOG_LIMIT: gauge "connect_backlog_limit_units"
         "Units that may wait at once, by queue; follows the rate at which the worker applies",
     OUTAGE: gauge "connect_outage"

@@ -272,7 +272,7 @@ pub(crate) fn settings_help() -> String {
     }
     text.push_str(
         "\nNo command needs all of them. AMQP_URL, CONNECT_QUEUE_... and CONNECT_RETENTION_DEAD_LETTERS are read by advisor, client, \
-         doctor, queue and delivery replay ID; the other CONNECT_RETENTION_... by retention and doctor; \
+         doctor and queue; the other CONNECT_RETENTION_... by retention and doctor; \
          CONNECT_CONSOLE_... by console; CONNECT_MAILBOX_PROVIDERS by company.\n",
     );
     text

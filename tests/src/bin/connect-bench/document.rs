@@ -10,8 +10,7 @@ use std::path::Path;
 const INTRODUCTION: &str = "\
 # Capacity
 
-`make bench ARGS=\"--document --rounds 5 --seconds 20\"` makes this document; with names of sections
-it replaces these and keeps the others. Load generator, programs, PostgreSQL and RabbitMQ share one
+`make bench ARGS=\"--document\"` writes this document; with names of sections it replaces these and keeps the others. Each section names its rounds and seconds. Load generator, programs, PostgreSQL and RabbitMQ share one
 machine, so nothing here is the most that a larger system can do. Every figure stands beside its
 floor: the least that the same work costs on the same servers, measured right after it.
 
