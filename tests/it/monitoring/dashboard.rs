@@ -1,7 +1,7 @@
 //! Each query of the dashboard has data when the programs are busy, and what alerts and the runbook rely on is exported
 //! at zero and counts.
 
-use super::repository_text;
+use super::{files, repository_text};
 use crate::records::records_target;
 use common::broker::CallError;
 use common::http::ConnectionRefusal;
@@ -9,6 +9,7 @@ use dispatcher::send::Outcome;
 use ingest::auth::AuthFailure;
 use ingest::refusal::OverloadReason;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::time::Instant;
 use tests::{
     Behavior, HttpRequest, MAX_WAIT, Program, Prometheus, QueuedMessage, Receiver, World, batch, event, eventually, now,
@@ -101,6 +102,14 @@ async fn has_data(prometheus: &Prometheus, title: &str, query: &str) {
     .await;
 }
 
+/// The operations of ingest that the alerting rules and their tests name.
+fn operations_of_rules() -> BTreeSet<String> {
+    let files = files("ops/prometheus/rules", "yml").into_iter().chain(files("ops/prometheus/tests", "yml"));
+    let texts: String = files.map(|file| std::fs::read_to_string(file).expect("a file")).collect();
+    let selectors = texts.split("operation=").skip(1).filter_map(|rest| rest.split('"').nth(1));
+    selectors.flat_map(|names| names.split('|')).map(str::to_owned).collect()
+}
+
 /// Checks that a counter is exported at 0 for each value of a label.
 async fn assert_shown(program: &Program, counter: &str, label: &str, values: &[&str]) {
     let samples = program.metrics().await;
@@ -125,7 +134,10 @@ async fn counters_are_exported_at_zero_before_they_count() {
     assert_shown(ingest, "connect_http_connections_refused_total", "reason", &refusals).await;
     assert_shown(ingest, "connect_publish_total", "outcome", &CallError::ALL.map(CallError::outcome)).await;
     assert_shown(ingest, "connect_http_requests_total", "status", &["200", "201", "500", "503"]).await;
-    assert_shown(ingest, "connect_outage_failures_total", "operation", &["replay store", "keys"]).await;
+    let operations = operations_of_rules();
+    let operations: Vec<_> = operations.iter().map(String::as_str).collect();
+    assert!(operations.contains(&"replay store"), "{operations:?}");
+    assert_shown(ingest, "connect_outage_failures_total", "operation", &operations).await;
     let reasons = ["metadata", "body", "internal", "forged"];
     assert_shown(worker, "connect_dead_lettered_total", "reason", &reasons).await;
     assert_shown(worker, "connect_events_total", "status", &["accepted", "duplicate", "failed"]).await;
