@@ -17,6 +17,7 @@ use common::{clock, limited};
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout_at};
@@ -38,6 +39,8 @@ pub(super) type OpenedKey = Result<Arc<ApiKey>, DecryptionFailed>;
 pub(crate) struct Keys {
     masters: MasterKeys,
     by_prefix: RwLock<HashMap<KeyPrefix, OpenedKey>>,
+    /// How many times keys were loaded.
+    loads: AtomicU64,
     /// When the database was asked the last time that it had no further change.
     confirmed: watch::Sender<Option<Instant>>,
     /// Notified when a refusal needs a confirmation.
@@ -53,6 +56,7 @@ impl Keys {
         Self {
             masters,
             by_prefix: RwLock::default(),
+            loads: AtomicU64::new(0),
             confirmed: watch::Sender::default(),
             wanted: Notify::new(),
             refused: Mutex::new(BoundedMap::new(REFUSED_HALF)),
@@ -80,21 +84,25 @@ impl Keys {
         self.by_prefix.read().get(prefix).cloned()
     }
 
+    /// How many times keys were loaded.
+    pub(crate) fn loads(&self) -> u64 {
+        self.loads.load(Ordering::Acquire)
+    }
+
     /// To be called before a request with `prefix` is refused: a key or secret may be so new that its notification is on the way. Has
     /// the database asked, once in [`MAX_STALENESS`] for a prefix, whether a key has it or not: the time of a refusal does not
-    /// tell (D1). Returns whether the check that began at `checked_at` should be repeated, because an answer came after it. 503 as
-    /// [`find`](Self::find).
+    /// tell (D1). Returns whether the check before which there were so many `loads` should be repeated, because keys were loaded since,
+    /// whichever these are. 503 as [`find`](Self::find).
     pub(crate) async fn ask_before_refusal(
-        &self, prefix: &KeyPrefix, checked_at: Instant, deadline: Instant,
+        &self, prefix: &KeyPrefix, loads: u64, deadline: Instant,
     ) -> Result<bool, Refusal> {
-        let answered = self.refused.lock().get(prefix).copied().filter(|answered| answered.elapsed() < MAX_STALENESS);
-        if let Some(answered) = answered {
-            return Ok(answered > checked_at);
+        let answered = self.refused.lock().get(prefix).copied();
+        if !answered.is_some_and(is_recent) {
+            let now = Instant::now();
+            self.until_answered(|asked| asked >= now, deadline).await?;
+            self.refused.lock().insert(prefix.clone(), Instant::now());
         }
-        let now = Instant::now();
-        self.until_answered(|asked| asked >= now, deadline).await?;
-        self.refused.lock().insert(prefix.clone(), Instant::now());
-        Ok(true)
+        Ok(self.loads() != loads)
     }
 
     /// Whether keys may be used.
@@ -114,6 +122,7 @@ impl Keys {
             } else {
                 keys.extend(opened);
             }
+            self.loads.fetch_add(1, Ordering::Release);
         }
         self.confirmed.send_replace(Some(asked));
     }
@@ -222,15 +231,16 @@ mod tests {
     async fn a_refusal_asks_once_and_again_after_a_while() {
         let (keys, prefix) = (keys(), prefix());
         let deadline = Instant::now() + Duration::from_secs(30);
-        let checked_at = Instant::now();
-        let mut refusal = Box::pin(keys.ask_before_refusal(&prefix, checked_at, deadline));
+        let loads = keys.loads();
+        let mut refusal = Box::pin(keys.ask_before_refusal(&prefix, loads, deadline));
         assert!(refusal.as_mut().now_or_never().is_none());
         assert!(keys.wanted.notified().now_or_never().is_some(), "the database is asked");
+        keys.update(HashMap::new(), true, Instant::now());
+        assert!(refusal.await.unwrap(), "keys were loaded");
+        assert!(keys.ask_before_refusal(&prefix, loads, deadline).await.unwrap(), "checked before they were loaded");
         keys.update(HashMap::new(), false, Instant::now());
-        assert!(refusal.await.unwrap());
-        assert!(keys.ask_before_refusal(&prefix, checked_at, deadline).await.unwrap(), "checked before the answer");
-        assert!(!keys.ask_before_refusal(&prefix, Instant::now(), deadline).await.unwrap());
+        assert!(!keys.ask_before_refusal(&prefix, keys.loads(), deadline).await.unwrap());
         keys.refused.lock().insert(prefix.clone(), Instant::now() - MAX_STALENESS);
-        assert!(keys.ask_before_refusal(&prefix, Instant::now(), deadline).now_or_never().is_none());
+        assert!(keys.ask_before_refusal(&prefix, loads, deadline).now_or_never().is_none());
     }
 }

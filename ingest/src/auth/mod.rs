@@ -90,10 +90,10 @@ impl Auth {
             Ok::<_, Refusal>(checked.map_err(|failure| (failure, owner)))
         };
         let checked = async {
-            let checked_at = Instant::now();
+            let loads = self.keys.loads();
             let checked = check().await?;
-            let is_asked = checked.is_err() && self.keys.ask_before_refusal(&prefix, checked_at, deadline).await?;
-            if is_asked { check().await } else { Ok(checked) }
+            let is_outdated = checked.is_err() && self.keys.ask_before_refusal(&prefix, loads, deadline).await?;
+            if is_outdated { check().await } else { Ok(checked) }
         };
         let checked = checked.await.map_err(|unavailable| {
             let known = self.keys.last_known(&prefix).and_then(Result::ok);
