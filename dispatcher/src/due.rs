@@ -23,8 +23,11 @@ const FIRST_LIMIT: usize = 2;
 const LIMIT_MAX: usize = 32;
 /// Deliveries in advance of the attempts of a subscription, as a multiple of its limit.
 const READ_AHEAD: usize = 7;
-/// Deliveries in memory, as a multiple of the attempts at once.
+/// Deliveries in memory, as a multiple of the attempts at once. No attempt begins while the results of so many are not on record.
 const HELD: usize = 4;
+/// How long a delivery waits here before its attempt, in which a change of its subscription has no effect on it. Receivers that are
+/// prompt take less.
+const WAIT_MAX: Duration = Duration::from_secs(2);
 /// A response within this time is prompt. An attempt that takes longer counts as slow before it has ended.
 const PROMPT: Duration = Duration::from_millis(250);
 /// Subscriptions that are known. Those beyond are found by looks: first of all those that are not due yet, then those of the tenant
@@ -56,7 +59,8 @@ struct Receiver {
     pace: Pace,
     limit: usize,
     running: usize,
-    waiting: VecDeque<Delivery>,
+    /// With the times at which they were read.
+    waiting: VecDeque<(Instant, Delivery)>,
     /// Numbers of all deliveries that this program has: waiting, attempted, or to be recorded; each with whether it is locked.
     held: HashMap<i64, bool>,
     /// When the next delivery that is not held is due; `None` if none is known.
@@ -93,6 +97,8 @@ pub(crate) struct DueDeliveries {
     loads: HashMap<Uuid, Load>,
     load: Load,
     held: usize,
+    /// Those of them that wait for an attempt.
+    waiting: usize,
     /// Deliveries that are being read.
     reading: usize,
     /// Of subscriptions that are prompt, and of others.
@@ -120,6 +126,15 @@ impl Receiver {
             has_turn: false,
             last_used: now,
         }
+    }
+
+    /// Forgets the deliveries that wait, and returns how many there were.
+    fn leave_waiting(&mut self) -> usize {
+        let count = self.waiting.len();
+        for (_, delivery) in self.waiting.drain(..) {
+            self.held.remove(&delivery.number);
+        }
+        count
     }
 
     fn is_due(&self, now: Instant) -> bool {
@@ -204,7 +219,8 @@ impl DueDeliveries {
         if starts {
             return Some(self.start(delivery, now));
         }
-        receiver.waiting.push_back(delivery);
+        receiver.waiting.push_back((now, delivery));
+        self.waiting += 1;
         self.give_turn(subscription, now);
         None
     }
@@ -265,8 +281,9 @@ impl DueDeliveries {
                 receiver.has_turn = false;
                 if receiver.pace == pace
                     && receiver.running < receiver.limit
-                    && let Some(delivery) = receiver.waiting.pop_front()
+                    && let Some((_, delivery)) = receiver.waiting.pop_front()
                 {
+                    self.waiting -= 1;
                     started.push(self.start(delivery, now));
                 } else if receiver.pace == pace && receiver.is_due(now) && receiver.reading.is_none() {
                     self.begin_reading(subscription);
@@ -323,14 +340,13 @@ impl DueDeliveries {
             if let Some(at) = receiver.due_at.take() {
                 self.later.remove(&(at, *subscription));
             }
-            for delivery in receiver.waiting.drain(..) {
-                receiver.held.remove(&delivery.number);
-                self.held -= 1;
-            }
+            let left = receiver.leave_waiting();
+            self.held -= left;
+            self.waiting -= left;
         }
     }
 
-    /// Counts attempts that take long as slow, and forgets idle receivers.
+    /// Counts attempts that take long as slow, leaves to the database what has waited for too long, and forgets idle receivers.
     pub(crate) fn tidy(&mut self, now: Instant) {
         for Running { subscription, pace, began } in self.running.values_mut() {
             if *pace == Pace::Prompt && now - *began > PROMPT {
@@ -341,6 +357,18 @@ impl DueDeliveries {
                     self.loads.entry(receiver.tenant).or_default().slow += 1;
                 }
             }
+        }
+        let mut left = Vec::new();
+        for (subscription, receiver) in &mut self.receivers {
+            if receiver.waiting.front().is_some_and(|(read, _)| now - *read > WAIT_MAX) {
+                let count = receiver.leave_waiting();
+                self.held -= count;
+                self.waiting -= count;
+                left.push(((receiver.tenant, *subscription), receiver.slot));
+            }
+        }
+        for (key, slot) in left {
+            self.due(key, slot, now, now);
         }
         let is_full = self.receivers.len() >= KNOWN_MAX;
         self.receivers.retain(|_, receiver| {
@@ -363,8 +391,10 @@ impl DueDeliveries {
     }
 
     /// How many new deliveries may be read completely.
-    pub(crate) const fn room(&self) -> usize {
-        self.most.saturating_sub(self.load.all)
+    pub(crate) fn room(&self) -> usize {
+        // An attempt may be on record before its end is known here.
+        let unrecorded = self.held.saturating_sub(self.waiting + self.running.len());
+        if unrecorded < HELD * self.most { self.most.saturating_sub(self.load.all) } else { 0 }
     }
 
     fn start(&mut self, delivery: Delivery, now: Instant) -> Started {
@@ -384,7 +414,7 @@ impl DueDeliveries {
     /// Whether one more attempt of the tenant may begin.
     fn admits(&self, tenant: Uuid, pace: Pace) -> bool {
         let own = self.loads.get(&tenant).copied().unwrap_or_default();
-        let free = self.most.saturating_sub(self.load.all);
+        let free = self.room();
         let free_slow = self.most.div_ceil(2).saturating_sub(self.load.slow);
         2 * own.all < free && (pace == Pace::Prompt || own.slow < free_slow)
     }

@@ -260,3 +260,35 @@ fn deliveries_that_ended_before_any_was_found_to_be_locked_take_nothing_from_oth
     assert_eq!(fixture.offer(1, 11, 40..41).len(), 0);
     assert_eq!(fixture.offer(2, 21, 1..2).len(), 1);
 }
+
+#[test]
+fn what_has_waited_for_too_long_is_read_again_before_its_attempt() {
+    let mut fixture = Fixture::new(256);
+    fixture.make_prompt(1, 11);
+    let begun = fixture.offer(1, 11, 1..100);
+    assert_eq!((begun.len(), fixture.due.waiting), (LIMIT_MAX, 99 - LIMIT_MAX));
+    fixture.now += WAIT_MAX;
+    fixture.due.tidy(fixture.now);
+    assert_eq!(fixture.due.waiting, 99 - LIMIT_MAX);
+    fixture.now += Duration::from_millis(1);
+    fixture.due.tidy(fixture.now);
+    assert_eq!((fixture.due.waiting, fixture.due.held), (0, LIMIT_MAX));
+    assert!(fixture.finish(&begun, Duration::ZERO, false).is_empty(), "its subscription may be paused by now");
+    let reads = fixture.due.next_reads(10, fixture.now);
+    assert_eq!(reads.iter().map(|read| (read.subscription_id, read.most)).collect::<Vec<_>>(), [(id(11), 1)]);
+}
+
+#[test]
+fn no_attempt_begins_while_many_results_are_not_on_record() {
+    let mut fixture = Fixture::new(8);
+    for number in 1..=HELD as i64 * 8 {
+        let begun = fixture.offer(1, 11, number..number + 1);
+        assert_eq!(begun.len(), 1, "{number}");
+        fixture.respond(&begun);
+    }
+    assert_eq!(fixture.offer(2, 21, 1..2).len(), 0);
+    assert!(fixture.due.next(fixture.now).is_empty());
+    fixture.due.release(id(11), 1);
+    assert!(fixture.due.next(fixture.now).is_empty());
+    assert_eq!(fixture.due.next_reads(10, fixture.now).len(), 1, "what was left to the database");
+}
