@@ -29,10 +29,12 @@ const BATCH_INTERVAL: Duration = Duration::from_millis(4);
 pub(crate) static OUTAGE: Outage = Outage::new("record deliveries", "recording deliveries failed; retrying");
 /// The wait until results are recorded again whose deliveries other transactions have locked.
 const LOCKED_WAIT: Duration = Duration::from_millis(250);
+/// The same for a result that the database refuses in any form. Until it is on record, its delivery is not sent again.
+const REFUSED_WAIT: Duration = Duration::from_secs(30);
 /// The wait between retries while the database is unavailable.
 const OUTAGE_WAIT: Duration = Duration::from_millis(250);
 
-/// A result, and when its attempt ended. The number of those that wait is limited by the number of deliveries that are held.
+/// A result, and when its attempt ended. No attempt begins while too many wait ([`room`](crate::due::DueDeliveries::room)).
 pub(crate) type Pending = (AttemptRecord, Instant);
 
 /// Records results.
@@ -75,34 +77,35 @@ impl Recorder {
         };
         let batch: Vec<AttemptRecord> = batch.into_iter().map(since_end).collect();
         if let Ok(locked) = self.record(&batch).await {
-            return self.tell(batch, &locked, now);
+            return self.tell(batch, &locked, LOCKED_WAIT, now);
         }
         // One of them is refused. The others are recorded all the same.
         for one in batch {
-            let locked = self.record_alone(&one).await;
-            self.tell(vec![one], &locked, now);
+            let recorded = self.record_alone(&one).await;
+            let wait = if recorded.is_ok() { LOCKED_WAIT } else { REFUSED_WAIT };
+            self.tell(vec![one], &recorded.unwrap_or_else(|_| HashSet::from([0])), wait, now);
         }
     }
 
-    /// Tells the loop what was recorded, and queues what is `locked`, by index, again.
-    fn tell(&self, mut batch: Vec<AttemptRecord>, locked: &HashSet<usize>, now: Instant) {
+    /// Tells the loop what was recorded, and queues what was not, by index, again after the wait.
+    fn tell(&self, mut batch: Vec<AttemptRecord>, unrecorded: &HashSet<usize>, wait: Duration, now: Instant) {
         let mut indexes = 0..batch.len();
-        let locked: Vec<AttemptRecord> =
-            batch.extract_if(.., |_| indexes.next().is_some_and(|index| locked.contains(&index))).collect();
+        let unrecorded: Vec<AttemptRecord> =
+            batch.extract_if(.., |_| indexes.next().is_some_and(|index| unrecorded.contains(&index))).collect();
         drop(self.events.send(Event::Recorded(batch)));
-        if let Some(queue) = self.queue.upgrade().filter(|_| !locked.is_empty()) {
-            drop(self.events.send(Event::Locked(column(&locked, |one| (one.subscription_id, one.number)))));
+        if let Some(queue) = self.queue.upgrade().filter(|_| !unrecorded.is_empty()) {
+            drop(self.events.send(Event::Locked(column(&unrecorded, |one| (one.subscription_id, one.number)))));
             tokio::spawn(async move {
-                sleep(LOCKED_WAIT).await;
-                locked.into_iter().for_each(|record| drop(queue.send((record, now))));
+                sleep(wait).await;
+                unrecorded.into_iter().for_each(|record| drop(queue.send((record, now))));
             });
         }
     }
 
     /// A result that the database refuses is replaced by one that says so.
-    async fn record_alone(&self, record: &AttemptRecord) -> HashSet<usize> {
+    async fn record_alone(&self, record: &AttemptRecord) -> Result<HashSet<usize>, TxError> {
         let recorded = self.record(std::slice::from_ref(record)).await;
-        let Err(error) = recorded else { return recorded.unwrap_or_default() };
+        let Err(error) = recorded else { return recorded };
         let delivery_id = record.delivery_id;
         limited!(UNRECORDED[0], error, %delivery_id, %error, "recording the result of an attempt failed; dead-lettering the delivery");
         let instead = AttemptRecord {
@@ -116,7 +119,7 @@ impl Recorder {
             duration_ms: 0,
             ..record.clone()
         };
-        self.record(&[instead]).await.unwrap_or_default()
+        self.record(&[instead]).await
     }
 
     /// Returns the indexes of results whose deliveries are locked.

@@ -4,7 +4,7 @@ use super::OutboundWorld;
 use serde_json::json;
 use std::collections::HashSet;
 use std::time::Duration;
-use tests::{Behavior, World, eventually};
+use tests::{Behavior, MAX_WAIT, World, eventually};
 
 /// Longest wait for slots that move: programs of tests share processors with dozens of others.
 const TAKEN_OVER: Duration = Duration::from_secs(60);
@@ -290,6 +290,28 @@ async fn an_event_that_commits_late_gets_the_next_number() {
     let [first, second] = &outbound.deliveries(&subscription).await[..] else { panic!("two deliveries") };
     assert_eq!((&first["number"], &second["number"]), (&1.into(), &2.into()));
     assert_eq!(second["event"], "00000000-0000-7000-8000-000000000001", "its id is lower");
+}
+
+#[tokio::test]
+async fn a_delivery_whose_result_cannot_be_recorded_at_all_is_not_sent_again() {
+    let mut outbound = OutboundWorld::without_dispatcher(World::with()).await;
+    let statements = outbound.world.record_statements();
+    outbound.subscribe("/refused", &[]).await;
+    let refuse = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused'; END $$;
+        CREATE TRIGGER refuse BEFORE UPDATE ON deliveries FOR EACH ROW EXECUTE FUNCTION refuse()";
+    outbound.world.database.execute(refuse).await;
+    outbound.world.add_dispatcher().await;
+    outbound.open_lead().await;
+    outbound.receiver.wait_for(1).await;
+    statements.take("dispatcher");
+    let mut looks = 0;
+    eventually("it looks for what is due again and again", MAX_WAIT, async || {
+        let is_look = |names: &Vec<String>| names.iter().any(|name| name == "deliveries.look");
+        looks += statements.take("dispatcher").iter().filter(|names| is_look(names)).count();
+        if looks > 2 { Ok(()) } else { Err(looks.to_string()) }
+    })
+    .await;
+    assert_eq!(outbound.receiver.received_at("/refused").len(), 1);
 }
 
 #[tokio::test]
