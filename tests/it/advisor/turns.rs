@@ -3,7 +3,7 @@
 use super::redelivery::until_some_applied;
 use super::{WAITING, act, act_refused, action, open_lead, until_settled};
 use serde_json::{Value, json};
-use tests::{QueuedMessage, World, text, until, until_equal};
+use tests::{MAX_WAIT, QueuedMessage, World, eventually, text, until, until_equal};
 
 fn message(id: &str, body: &Value) -> QueuedMessage {
     QueuedMessage::new(body.to_string().as_bytes()).with_id(id)
@@ -57,6 +57,28 @@ async fn workers_that_are_killed_apply_the_actions_of_a_tenant_in_their_order() 
     world.database.until_count("SELECT count(*) FROM event_ledger", 2 * PAIRS as i64 + 1).await;
     let cancelled = "SELECT count(*) FROM invoices WHERE cancelled_at IS NOT NULL";
     assert_eq!(world.database.count(cancelled).await, PAIRS as i64);
+    until_settled(&world, 0).await;
+}
+
+#[tokio::test]
+async fn an_action_that_waits_for_a_lock_is_not_counted_as_one_that_kills_workers() {
+    let mut world = World::start().await;
+    let lead = open_lead(&world).await["leadId"].clone();
+    world.end_workers().await;
+    let statements = world.record_statements();
+    let locked = world.database.begin("SELECT 1 FROM clients, leads FOR UPDATE").await;
+    store(&world, 0, "m-1", &action("archive", json!({ "lead": lead }))).await;
+    world.add_worker().await;
+    let mut counted = 0;
+    eventually("it is put off again and again", MAX_WAIT, async || {
+        let is_counted = |names: &Vec<String>| names.iter().any(|name| name == "advisor_actions.count_attempt");
+        counted += statements.take("actions").iter().filter(|names| is_counted(names)).count();
+        if counted >= 5 { Ok(()) } else { Err(counted.to_string()) }
+    })
+    .await;
+    assert!(world.database.count("SELECT max(attempts)::int8 FROM advisor_actions").await <= 1);
+    locked.batch_execute("ROLLBACK").await.expect("no lock");
+    world.database.until_count(WAITING, 0).await;
     until_settled(&world, 0).await;
 }
 

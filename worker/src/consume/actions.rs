@@ -148,14 +148,21 @@ impl ActionLane {
             self.begun.clear();
         }
         let begin = || store::begin_action(&self.database, tenant, number);
-        if self.begun.insert(tenant) && until_done(&self.shutdown, begin).await.is_none() {
+        let is_counted = self.begun.insert(tenant);
+        if is_counted && until_done(&self.shutdown, begin).await.is_none() {
             return ActionOutcome::PutOff;
         }
         let received = ReceivedAction { tenant, number, action, message_id, request_context };
         let apply = || self.pipeline.apply_action(received);
         let applied = OUTAGE.wait_out(OUTAGE_WAIT, &self.shutdown, TxError::is_unavailable, apply);
         match applied.await {
-            None | Some(Ok(None) | Err(TxError::Locked(_))) => ActionOutcome::PutOff,
+            None | Some(Ok(None) | Err(TxError::Locked(_))) => {
+                // It killed no worker. Without the database the count stays; so many outages are no rule.
+                if is_counted && store::put_off_action(&self.database, tenant, number).await.is_ok() {
+                    self.begun.remove(&tenant);
+                }
+                ActionOutcome::PutOff
+            }
             Some(Ok(Some(Ok(acted)))) => ActionOutcome::Applied(acted),
             Some(Ok(Some(Err(WriteRefusal::InternalError)))) => ActionOutcome::Failed,
             Some(Ok(Some(Err(refusal)))) => ActionOutcome::Refused(refusal),

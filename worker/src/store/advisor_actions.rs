@@ -36,9 +36,9 @@ common::statements! {
     ) AS a
     ORDER BY turn.place, a.number";
 
-    const BEGIN = "
-    -- advisor_actions.begin
-    UPDATE advisor_actions SET attempts = attempts + 1 WHERE ctid = ANY(ARRAY(
+    const COUNT_ATTEMPT = "
+    -- advisor_actions.count_attempt
+    UPDATE advisor_actions SET attempts = greatest(attempts + $3, 0) WHERE ctid = ANY(ARRAY(
         SELECT ctid FROM advisor_actions WHERE tenant_id = $1 AND number = $2 FOR UPDATE SKIP LOCKED
     ))";
 
@@ -101,7 +101,13 @@ fn stored_action(row: &Row) -> StoredAction {
 
 /// Counts an attempt to apply an action. It is committed before the attempt, so that one that kills the worker is counted.
 pub(crate) async fn begin_action(database: &Database, tenant: TenantId, number: i64) -> Result<(), TxError> {
-    database.query(BEGIN.as_str(), &[&tenant.0, &number]).await?;
+    database.query(COUNT_ATTEMPT.as_str(), &[&tenant.0, &number, &1_i16]).await?;
+    Ok(())
+}
+
+/// Counts an attempt no more, because it was put off.
+pub(crate) async fn put_off_action(database: &Database, tenant: TenantId, number: i64) -> Result<(), TxError> {
+    database.query(COUNT_ATTEMPT.as_str(), &[&tenant.0, &number, &-1_i16]).await?;
     Ok(())
 }
 

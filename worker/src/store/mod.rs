@@ -38,7 +38,7 @@ mod write;
 
 pub(crate) use advisor_actions::{
     StoredAction, TENANTS as TENANTS_OF_TURN, add_actions, begin_action, claim_action, count_actions, drop_action,
-    next_actions, remove_action,
+    next_actions, put_off_action, remove_action,
 };
 pub(crate) use counters::reserve_numbers;
 pub(crate) use erased_identities::{ErasedIdentities, load as load_erased_identities};
