@@ -40,6 +40,25 @@ async fn older_events_are_refused_and_newer_ones_create_a_new_client() {
 }
 
 #[tokio::test]
+async fn events_of_another_person_with_the_phone_or_external_id_of_the_erased_one_are_not_refused() {
+    let world = World::shared().await;
+    let of_bo = identified().phone("+49 30 1");
+    let bo = world.accept(of_bo.clone()).await["clientId"].clone();
+    let ana = identified().email("ana@example.com").phone("+49 30 1").external_id("X-1");
+    let ana = world.accept(ana).await["clientId"].clone();
+    assert_ne!(ana, bo);
+    let of_cy = identified().email("cy@example.com").external_id("X-1");
+    let cy = world.accept(of_cy.clone()).await["clientId"].clone();
+    assert_ne!(cy, ana, "the external id is Ana's");
+    erase(&world.connectctl, &ana).await;
+    for (again, client) in [(of_bo, &bo), (of_cy, &cy)] {
+        let result = world.result(again).await;
+        assert_eq!((text(&result["status"]), &result["clientId"]), ("duplicate", client), "{result}");
+    }
+    assert_eq!(world.accept(identified().phone("+49 30 1")).await["clientId"], bo, "the phone meant Bo, who is older");
+}
+
+#[tokio::test]
 async fn older_events_with_an_identity_that_was_changed_before_the_erasure_are_refused() {
     let world = World::shared().await;
     let first = identified().email("ana@example.com").external_id("X-1").phone("+49 30 1");

@@ -77,11 +77,13 @@ impl UnitOfWork for EventUnit<'_> {
     fn decide(&self, loaded: &mut Loaded, unit_ctx: &mut UnitContext) -> Result<Decision<Self::Output>, TxError> {
         let mut results = Vec::with_capacity(self.events.len());
         for (index, event) in self.events.iter().enumerate() {
-            if unit_ctx.erasures.is_erased(index, event) {
+            let tenant = event.caller.tenant_id;
+            // An event that is still in the ledger was not about the person who was erased.
+            let is_applied = loaded.states[&tenant].ledger.contains_key(&event.envelope.event_id);
+            if !is_applied && unit_ctx.erasures.is_erased(index, event) {
                 results.push(rules::events::refuse_erased(event));
                 continue;
             }
-            let tenant = event.caller.tenant_id;
             let result = unit_ctx
                 .apply(loaded, tenant, self.skip_discovery, |state, ctx| rules::events::apply(state, event, ctx))??;
             require_lock(loaded, event, &result)?;
