@@ -1,6 +1,6 @@
 //! Numbers, read from the text of a JSON number by their value: `2.0`, `2e0` and `2` are equal, `-0.0` is 0 (D34, D38).
 
-use chrono::{DateTime, Datelike, Utc};
+use chrono::{DateTime, Datelike, TimeDelta, Utc};
 
 /// Significant digits that an amount may have (D38).
 const SIGNIFICANT_MAX: usize = 15;
@@ -106,11 +106,13 @@ fn parse_exponent(exponent: &str) -> i64 {
 }
 
 /// Parses an RFC 3339 date-time with an offset, in ASCII. In UTC it must lie in the years 1 to 9999, because others cannot be
-/// formatted as RFC 3339.
+/// formatted as RFC 3339. A leap second is the first of the next minute, because few programs can read `:60`.
 pub fn parse_instant(text: &str) -> Option<DateTime<Utc>> {
     // The library also reads a blank between date and time, and U+2212 as a minus.
     let is_rfc_3339 = text.is_ascii() && matches!(text.as_bytes().get(10), Some(b'T' | b't'));
     let at = is_rfc_3339.then(|| DateTime::parse_from_rfc3339(text).ok()).flatten()?.to_utc();
+    // The library has it as a second with two thousand milliseconds.
+    let at = DateTime::from_timestamp(at.timestamp(), 0)? + TimeDelta::nanoseconds(at.timestamp_subsec_nanos().into());
     (1..=9999).contains(&at.year()).then_some(at)
 }
 
@@ -165,9 +167,13 @@ mod tests {
         for same in ["2026-05-01t12:00:00z", "2026-05-01T07:00:00-05:00", "2026-05-01T12:00:00.000+00:00"] {
             assert_eq!(parse_instant(same), noon, "{same}");
         }
+        for same in ["2026-05-01T11:59:60Z", "2026-05-01T12:59:60.000+01:00"] {
+            assert_eq!(parse_instant(same), noon, "{same}");
+        }
         for wrong in [
             "", "2026-05-01", "2026-05-01T12:00:00", "2026-05-01 12:00:00Z", "2026-01-01T10:00:00\u{2212}05:00",
-            "9999-12-31T23:59:59-01:00", "0000-01-01T00:00:00Z", "0001-01-01T00:00:00+01:00", "+10000-01-01T00:00:00Z",
+            "9999-12-31T23:59:59-01:00", "9999-12-31T23:59:60Z", "0000-01-01T00:00:00Z", "0001-01-01T00:00:00+01:00",
+            "+10000-01-01T00:00:00Z",
         ] {
             assert_eq!(parse_instant(wrong), None, "{wrong}");
         }
