@@ -1,8 +1,8 @@
 //! What an agency should look at, each with the page that tells more.
 
 use super::{
-    Attention, RECENT, after_event_error, counted, failed_events, failed_responses, is_over, recent, refusal_reasons,
-    refused_requests, response_codes,
+    Attention, LATE, RECENT, after_event_error, counted, failed_events, failed_responses, is_over, minutes, recent,
+    refusal_reasons, refused_requests, response_codes,
 };
 use crate::activity::{ActivityMinute, last_hour};
 use crate::deliveries::{self, DeliveryQuery};
@@ -50,6 +50,8 @@ pub struct AgencyOverview {
     pub dead: usize,
     /// Whether there are more of them.
     pub has_more_dead: bool,
+    /// When the webhook that waits the longest was due, or the next one will be.
+    pub due: Option<DateTime<Utc>>,
 }
 
 impl AgencyOverview {
@@ -67,6 +69,7 @@ impl AgencyOverview {
             usage: tenants::usage_of_this_month(client, slug).await?,
             dead: dead.items.len(),
             has_more_dead: dead.next.is_some(),
+            due: store::activity::oldest_of_tenant(client, tenant).await?,
         })
     }
 
@@ -87,6 +90,13 @@ impl AgencyOverview {
             let next = "Correct the receiver, then replay what failed for good.";
             let is_mailed = self.dead as i64 >= FAILURES;
             found.push(Attention::of_agency("dead", "/deliveries?state=dead", text, next, is_mailed));
+        }
+        let has_active = self.subscriptions.iter().any(|one| one.state == SubscriptionState::Active);
+        if let Some(at) = self.due.filter(|at| has_active && now - *at > LATE) {
+            let text = format!("Webhooks are late: the oldest has waited for {} to be sent.", minutes(now - at));
+            let next =
+                "Nothing is lost. Look for a receiver that responds slowly; if there is none, tell your operator.";
+            found.push(Attention::of_agency("late", "/deliveries?state=pending", text, next, false));
         }
         let paused = self.paused();
         if paused > 0 {
@@ -275,6 +285,7 @@ mod tests {
             usage: Usage { month: "2026-05".to_owned(), writes: 1, quota: Some(2) },
             dead: 0,
             has_more_dead: false,
+            due: None,
         }
     }
 

@@ -1,8 +1,8 @@
 //! What an operator should look at, each with its section of the runbook. What follows from another line is left out.
 
 use super::{
-    AFTER_DEAD_LETTERS, Attention, RECENT, counted, dead_lettered, failed_events, failed_responses, is_over, recent,
-    refused_requests, response_codes,
+    AFTER_DEAD_LETTERS, Attention, LATE, RECENT, dead_lettered, failed_events, failed_responses, is_over, minutes,
+    recent, refused_requests, response_codes,
 };
 use crate::activity::{ActivityMinute, last_hour};
 use crate::queues::waiting_since;
@@ -18,8 +18,6 @@ use tokio_postgres::Client;
 
 /// If no program has reported the queues for this long, something is wrong: each reports at least every half minute.
 const UNSEEN: TimeDelta = TimeDelta::minutes(1);
-/// How long messages and events may wait.
-const LATE: TimeDelta = TimeDelta::minutes(1);
 /// Dead-lettered deliveries that are counted.
 const DEAD_MAX: i64 = 1_000;
 /// Minimum number of requests or attempts of which a share is meaningful: fewer than the alerts need, so that none fires unexplained.
@@ -219,10 +217,6 @@ impl Seen {
 }
 
 /// A time of a minute or more, in whole minutes.
-fn minutes(time: TimeDelta) -> String {
-    counted(time.num_minutes(), "minute", "minutes")
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::Place;

@@ -14,6 +14,7 @@ pub use crate::store::attention::{AttentionNews, MailRecipient, confirm_news, ma
 use crate::store::attention::{FailureCause, RefusalCause};
 use crate::{Result, store};
 pub use agency::{AgencyOverview, shorten};
+use chrono::TimeDelta;
 use common::clock;
 use common::db::column;
 use common::model::TenantId;
@@ -129,6 +130,13 @@ pub async fn claim_news(client: &Client, tenant: TenantId, found: &[Attention]) 
     let texts = column(found, |one| format!("{} {}", one.text, one.next));
     let are_mailed = column(found, |one| one.is_mailed);
     store::attention::claim(client, tenant, (&causes, &texts, &are_mailed)).await
+}
+
+/// How long messages, events and webhooks may wait.
+const LATE: TimeDelta = TimeDelta::minutes(1);
+
+fn minutes(time: TimeDelta) -> String {
+    counted(time.num_minutes(), "minute", "minutes")
 }
 
 /// A number with its words, for one thing or several.

@@ -4,6 +4,7 @@ use super::{all, exactly_one, read_row};
 use crate::Result;
 use chrono::{DateTime, Utc};
 use common::broker::Queue;
+use common::model::TenantId;
 use tokio_postgres::{Client, Row};
 use uuid::Uuid;
 
@@ -115,6 +116,19 @@ common::statements! {
     const OLDEST_PENDING = "-- outbox_pending.oldest
     SELECT min(created_at) AS created_at FROM pending_tenants() waiting";
 
+    const OLDEST_OF_TENANT = "-- deliveries.oldest_of_tenant
+    SELECT least(
+        (SELECT created_at FROM outbox_pending WHERE slot = $2 AND tenant_id = $1 ORDER BY event_id LIMIT 1),
+        (SELECT min(d.next_attempt_at)
+         FROM subscriptions s
+         CROSS JOIN LATERAL (
+             SELECT next_attempt_at FROM deliveries d
+             WHERE d.slot = $2 AND d.subscription_id = s.subscription_id AND d.state = 'pending'
+             ORDER BY next_attempt_at LIMIT 1
+         ) AS d
+         WHERE s.tenant_id = $1 AND s.removed_at IS NULL AND s.paused_at IS NULL)
+    ) AS due";
+
     const DEAD = "-- deliveries.count_dead
     SELECT count(*) FROM (SELECT FROM deliveries WHERE state = 'dead' ORDER BY tenant_id, delivery_id LIMIT 1001) dead";
 }
@@ -174,6 +188,11 @@ pub(crate) async fn oldest_due(client: &Client) -> Result<Option<DateTime<Utc>>>
         after = (row.try_get("slot")?, row.try_get("subscription_id")?);
     }
     Ok(oldest)
+}
+
+/// The same of one tenant; or when its oldest event was created that is not fanned out, if that is earlier.
+pub(crate) async fn oldest_of_tenant(client: &Client, tenant: TenantId) -> Result<Option<DateTime<Utc>>> {
+    Ok(exactly_one(client, OLDEST_OF_TENANT, &[&tenant.0, &tenant.slot()]).await?.try_get("due")?)
 }
 
 /// When the oldest event that is not fanned out was created. It reads a row of each tenant with such events.

@@ -144,6 +144,28 @@ async fn the_oldest_event_and_webhook_are_told_however_many_wait() {
 }
 
 #[tokio::test]
+async fn an_agency_is_told_that_its_webhooks_are_late() {
+    let console = ConsoleWorld::of(World::with().set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true")).await;
+    let receiver = Receiver::http();
+    console.world.subscribe(&receiver.url("/hooks")).await;
+    console.world.accept(event("enquiry.submitted").email("ana@example.com")).await;
+    let viewer = console.viewer().await;
+    let late = "Webhooks are late: the oldest has waited for 3 minutes to be sent.";
+    assert!(!viewer.page("/agencies/acme").await.contains("Webhooks are late"));
+    console.world.database.execute("UPDATE outbox_pending SET created_at = now() - interval '3 minutes'").await;
+    viewer.until_shown("/agencies/acme", &[late]).await;
+    let moved = "WITH moved AS (DELETE FROM outbox_pending RETURNING *)
+        INSERT INTO deliveries
+            (tenant_id, delivery_id, event_id, subscription_id, state, created_at, number, next_attempt_at)
+        SELECT m.tenant_id, gen_random_uuid(), m.event_id, s.subscription_id, 'pending', now(), 1, m.created_at
+        FROM moved m JOIN subscriptions s USING (tenant_id)";
+    console.world.database.execute(moved).await;
+    viewer.until_shown("/agencies/acme", &[late]).await;
+    console.world.database.execute("UPDATE subscriptions SET paused_at = now()").await;
+    assert!(!viewer.page("/agencies/acme").await.contains("Webhooks are late"));
+}
+
+#[tokio::test]
 async fn waiting_messages_have_an_age_in_the_browser_and_on_the_command_line() {
     let builder = World::with().dispatchers(1).set("CONNECT_REPLY_TIMEOUT", "500ms");
     let mut console = ConsoleWorld::of(builder).await;
