@@ -8,7 +8,7 @@ pub use crate::receiver_url::{CheckedReceiver, check_receiver};
 use crate::store::outbox::{self, TestEventRow};
 use crate::store::subscriptions::SubscriptionRow;
 pub use crate::store::subscriptions::{ReceiverHealth, Subscription, SubscriptionState};
-use crate::{AdminError, Newest, Result, secrets, store, tenants, transact};
+use crate::{AdminError, Newest, Result, Steps, secrets, store, tenants, transact};
 use chrono::{DateTime, TimeDelta, Utc};
 use common::clock;
 use common::event::TEST_EVENT_TYPE;
@@ -212,7 +212,7 @@ pub async fn rotate_secret(
 /// Removes the subscription, and in the same transaction drops the first of its pending and dead-lettered deliveries. The
 /// remaining ones follow batch by batch; if the operation is interrupted, another run drops them. The dispatcher sends none of
 /// them, and drops those that a fan-out adds which began before.
-pub async fn remove(client: &mut Client, actor: &Actor, id: Uuid) -> Result<Subscription> {
+pub async fn remove(database: &mut impl Steps, actor: &Actor, id: Uuid) -> Result<Subscription> {
     let now = clock::database_now();
     let begin = async |tx: &Transaction<'_>| {
         let removed = match store::subscriptions::remove(tx, id, now).await? {
@@ -229,10 +229,10 @@ pub async fn remove(client: &mut Client, actor: &Actor, id: Uuid) -> Result<Subs
         record(tx, actor, AuditAction::RemoveSubscription, &id.to_string(), Some(tenant)).await?;
         Ok((tenant, dropped, subscription))
     };
-    let (tenant, mut dropped, subscription) = transact(client, begin).await?;
+    let (tenant, mut dropped, subscription) = database.step(async |client| transact(client, begin).await).await?;
     while dropped > 0 {
         let next = async |tx: &Transaction<'_>| store::delivery_changes::drop_batch(tx, tenant, id).await;
-        dropped = transact(client, next).await?;
+        dropped = database.step(async |client| transact(client, next).await).await?;
     }
     Ok(subscription)
 }

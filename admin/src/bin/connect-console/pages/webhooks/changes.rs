@@ -1,7 +1,7 @@
 //! Creating a subscription, after its receiver was checked (D27), changing, pausing (D24), testing and removing it.
 
 use super::{EVENT_TYPES, secret};
-use crate::context::{Change, Context, View};
+use crate::context::{Change, Context, RequestSteps, View};
 use crate::failure::Failure;
 use crate::layout;
 use crate::pages::form::{Faults, Field, checkboxes, confirmation, input, once, parse_rotation, select, summary};
@@ -202,7 +202,11 @@ pub(crate) async fn remove(mut change: Change<'_>) -> Result<Response, Failure> 
     let context = change.context();
     let found = subscriptions::find_in(change.client(), &context.tenant()?.slug, context.id()?).await?;
     let page = context.tenant_path("/webhooks?done=removed");
-    change.run(page, async |client, actor| subscriptions::remove(client, actor, found.id).await).await
+    let remove = async |database: &mut RequestSteps<'_>, actor: &Actor| {
+        subscriptions::remove(database, actor, found.id).await?;
+        Ok(())
+    };
+    change.run_in_steps(page, remove).await
 }
 
 /// Seconds after which the page is loaded again while the event waits.
