@@ -12,6 +12,7 @@ pub use crate::store::audit_records::{AuditFilter, AuditRecord};
 use crate::{Newest, Result, Steps, store, transact};
 use chrono::{DateTime, Utc};
 use common::advisor::ActionName;
+use common::clock;
 use common::model::TenantId;
 pub use export::{AUDIT_EXPORT_MAX, AuditExport, ExportFormat};
 use std::fs;
@@ -230,7 +231,7 @@ pub(crate) async fn record(
         form.spend(on, result, target).await?;
     }
     let who = (actor.name(), actor.interface().as_str());
-    store::audit_records::add(on, Uuid::now_v7(), who, (action.as_str(), target), tenant).await
+    store::audit_records::add(on, clock::database_id(), who, (action.as_str(), target), tenant).await
 }
 
 /// [`record`] in a transaction of its own, before an operation on the broker or one of several transactions.
