@@ -5,7 +5,7 @@ use crate::gauges;
 use crate::notices::NoticePublisher;
 use crate::record::{self, Recorder};
 use crate::replay_jobs::ReplayJobs;
-use crate::send::{DeliverySender, Sender, SenderSettings};
+use crate::send::{DeliverySender, Sender, SenderError, SenderSettings};
 use crate::settings::Settings;
 use crate::slots::{self, Leases, SlotHolder};
 use common::broker::{Broker, Queue, QueueUse, observe_queues};
@@ -15,7 +15,6 @@ use common::periodic::ticks;
 use common::program::{Program, Service};
 use common::settings::{DatabaseUrl, Section, Variable};
 use common::{activity, critical_task};
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::unbounded_channel;
@@ -40,10 +39,11 @@ impl Program for Settings {
     const METRICS_PORT: u16 = 9103;
     const CHECKS: &'static [&'static str] = &["master_key", "postgres", "slots"];
     const MORE_VARIABLES: &'static [&'static [Variable]] = &[SenderSettings::VARIABLES, EgressSettings::VARIABLES];
-    type Error = Infallible;
+    /// The sender cannot be created with these settings.
+    type Error = SenderError;
 
-    async fn run(self, service: Service) -> Result<(), Infallible> {
-        let sender = Sender::new(&self.sender);
+    async fn run(self, service: Service) -> Result<(), SenderError> {
+        let sender = Sender::new(&self.sender)?;
         self.sender.egress.warn_if_private();
         [&record::OUTAGE, &dispatch::FAN_OUT_OUTAGE, &dispatch::READ_OUTAGE]
             .into_iter()

@@ -19,7 +19,7 @@ mod tls;
 use attempt::Attempt;
 pub use attempt::Outcome;
 pub(crate) use delivery::DeliverySender;
-pub use settings::SenderSettings;
+pub use settings::{SenderError, SenderSettings};
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
@@ -87,13 +87,13 @@ fn take_status(connection: &CaptureConnection) -> Option<u16> {
 }
 
 impl Sender {
-    /// A sender.
-    pub(crate) fn new(settings: &SenderSettings) -> Self {
+    /// A sender. Reads the root certificates.
+    pub(crate) fn new(settings: &SenderSettings) -> Result<Self, SenderError> {
         Self::with_network(Arc::new(SystemNetwork), settings)
     }
 
-    fn with_network(network: Arc<dyn Network>, settings: &SenderSettings) -> Self {
-        let tls = Arc::clone(&settings.tls);
+    fn with_network(network: Arc<dyn Network>, settings: &SenderSettings) -> Result<Self, SenderError> {
+        let tls = tls::client(settings.ca_file.as_deref())?;
         let connector = Connector::new(network, settings.egress.clone(), tls, settings.timeout);
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
@@ -109,7 +109,7 @@ impl Sender {
             // Only Retry-After is used, so an invalid other header must not fail the attempt.
             .http1_ignore_invalid_headers_in_responses(true)
             .build(connector);
-        Self { client, timeout: settings.timeout }
+        Ok(Self { client, timeout: settings.timeout })
     }
 
     /// Makes one attempt, within the timeout. If it is canceled the receiver may have received it.

@@ -3,10 +3,9 @@
 use common::egress::EgressSettings;
 use common::settings::{Environment, Section, SettingError, Variable, error};
 use common::variables;
-use rustls::ClientConfig;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::time::Duration;
+use thiserror::Error;
 
 /// The setting with the operator's own root certificates.
 pub(super) const CA_FILE: &str = "CONNECT_WEBHOOK_CA_FILE";
@@ -18,8 +17,8 @@ pub struct SenderSettings {
     pub timeout: Duration,
     /// Which receivers may be reached (D27).
     pub egress: EgressSettings,
-    /// Trusts the system's root certificates and the operator's own.
-    pub tls: Arc<ClientConfig>,
+    /// File of root certificates (PEM) in addition to the system's.
+    pub ca_file: Option<PathBuf>,
 }
 
 impl Section for SenderSettings {
@@ -31,10 +30,26 @@ impl Section for SenderSettings {
 
     fn from_env(env: &Environment) -> Result<Self, SettingError> {
         let ca_file: Option<String> = env.optional::<Self, _>(CA_FILE)?;
+        let ca_file = ca_file.map(PathBuf::from);
+        // Checked here, so that a wrong one ends the program before it does anything.
+        if let Err(SenderError::CaFile(what)) = super::tls::client(ca_file.as_deref()) {
+            return Err(error(CA_FILE, &what));
+        }
         Ok(Self {
             timeout: env.get::<Self, _>("CONNECT_WEBHOOK_TIMEOUT")?,
             egress: EgressSettings::from_env(env)?,
-            tls: super::tls::client(ca_file.as_deref().map(Path::new)).map_err(|what| error(CA_FILE, &what))?,
+            ca_file,
         })
     }
+}
+
+/// Why the sender cannot be created.
+#[derive(Debug, Error)]
+pub enum SenderError {
+    /// The operator's root certificates cannot be read. The text names the setting.
+    #[error("setting CONNECT_WEBHOOK_CA_FILE: {0}")]
+    CaFile(String),
+    /// The TLS library refuses its settings.
+    #[error("TLS cannot be set up: {0}")]
+    Tls(String),
 }

@@ -34,17 +34,17 @@ const SHORT: Duration = Duration::from_millis(250);
 
 fn settings(allow_private: bool, timeout: Duration, ca_file: Option<&Path>) -> SenderSettings {
     let egress = EgressSettings { allow_private, ports: vec![443, 8443] };
-    SenderSettings { timeout, egress, tls: super::tls::client(ca_file).unwrap() }
+    SenderSettings { timeout, egress, ca_file: ca_file.map(Path::to_owned) }
 }
 
 /// A sender that may send to this machine.
 fn local(timeout: Duration) -> Sender {
-    Sender::new(&settings(true, timeout, None))
+    Sender::new(&settings(true, timeout, None)).unwrap()
 }
 
 /// A sender that also trusts a certificate authority.
 fn trusting(authority: &Authority, timeout: Duration) -> Sender {
-    Sender::new(&settings(true, timeout, Some(authority.file())))
+    Sender::new(&settings(true, timeout, Some(authority.file()))).unwrap()
 }
 
 async fn send(sender: &Sender, url: &str) -> Attempt {

@@ -8,7 +8,7 @@ const NAME: &str = "hooks.example";
 
 fn public_only(network: &Arc<FakeNetwork>, authority: Option<&Authority>) -> Sender {
     let settings = settings(false, LONG, authority.map(Authority::file));
-    Sender::with_network(Arc::<FakeNetwork>::clone(network), &settings)
+    Sender::with_network(Arc::<FakeNetwork>::clone(network), &settings).unwrap()
 }
 
 /// A receiver that acts as a public one and closes the connection after each response.
