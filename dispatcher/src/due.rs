@@ -25,8 +25,7 @@ const LIMIT_MAX: usize = 32;
 const READ_AHEAD: usize = 7;
 /// Deliveries in memory, as a multiple of the attempts at once. No attempt begins while the results of so many are not on record.
 const HELD: usize = 4;
-/// How long a delivery waits here before its attempt, in which a change of its subscription has no effect on it. Receivers that are
-/// prompt take less.
+/// How long a delivery waits here before its attempt, in which a change of its subscription has no effect on it. Most take less.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 /// A response within this time is prompt. An attempt that takes longer counts as slow before it has ended.
 const PROMPT: Duration = Duration::from_millis(250);
@@ -99,6 +98,8 @@ pub(crate) struct DueDeliveries {
     held: usize,
     /// Those of them that wait for an attempt.
     waiting: usize,
+    /// Those of them that are locked.
+    locked: usize,
     /// Deliveries that are being read.
     reading: usize,
     /// Of subscriptions that are prompt, and of others.
@@ -128,13 +129,16 @@ impl Receiver {
         }
     }
 
-    /// Forgets the deliveries that wait, and returns how many there were.
-    fn leave_waiting(&mut self) -> usize {
-        let count = self.waiting.len();
-        for (_, delivery) in self.waiting.drain(..) {
+    /// Forgets the deliveries that wait and were read before that time, and returns how many there were.
+    fn leave_waiting(&mut self, read_before: Instant) -> usize {
+        let before = self.waiting.len();
+        while let Some((read, delivery)) = self.waiting.front()
+            && *read < read_before
+        {
             self.held.remove(&delivery.number);
+            self.waiting.pop_front();
         }
-        count
+        before - self.waiting.len()
     }
 
     fn is_due(&self, now: Instant) -> bool {
@@ -188,11 +192,18 @@ impl DueDeliveries {
         false
     }
 
-    /// Does not read the subscription before that time: its deliveries cannot be sent.
-    pub(crate) fn block(&mut self, subscription: Uuid, until: Instant) {
-        if let Some(receiver) = self.receivers.get_mut(&subscription) {
-            receiver.blocked_until = Some(until);
+    /// Does not read the subscription before that time: its deliveries cannot be sent, or their results not be recorded.
+    pub(crate) fn block(&mut self, subscription: Uuid, until: Instant, now: Instant) {
+        let Some(receiver) = self.receivers.get_mut(&subscription) else { return };
+        receiver.blocked_until = Some(until);
+        if let Some(before) = receiver.due_at.take() {
+            self.later.remove(&(before, subscription));
         }
+        let left = receiver.leave_waiting(until);
+        let (key, slot) = ((receiver.tenant, subscription), receiver.slot);
+        self.held -= left;
+        self.waiting -= left;
+        self.due(key, slot, until, now);
     }
 
     /// Takes a delivery that was read: to attempt it now, or as the next one of its subscription. One that cannot be attempted soon
@@ -249,6 +260,7 @@ impl DueDeliveries {
             self.held -= 1;
             if is_locked {
                 let tenant = receiver.tenant;
+                self.locked -= 1;
                 self.load_of(tenant, -1);
             }
         }
@@ -261,6 +273,7 @@ impl DueDeliveries {
         if let Some(is_locked @ false) = receiver.held.get_mut(&number) {
             *is_locked = true;
             let tenant = receiver.tenant;
+            self.locked += 1;
             self.load_of(tenant, 1);
         }
     }
@@ -340,7 +353,8 @@ impl DueDeliveries {
             if let Some(at) = receiver.due_at.take() {
                 self.later.remove(&(at, *subscription));
             }
-            let left = receiver.leave_waiting();
+            // All of them were read in the past.
+            let left = receiver.leave_waiting(Instant::now() + WAIT_MAX);
             self.held -= left;
             self.waiting -= left;
         }
@@ -360,8 +374,8 @@ impl DueDeliveries {
         }
         let mut left = Vec::new();
         for (subscription, receiver) in &mut self.receivers {
-            if receiver.waiting.front().is_some_and(|(read, _)| now - *read > WAIT_MAX) {
-                let count = receiver.leave_waiting();
+            let count = receiver.leave_waiting(now - WAIT_MAX);
+            if count > 0 {
                 self.held -= count;
                 self.waiting -= count;
                 left.push(((receiver.tenant, *subscription), receiver.slot));
@@ -393,7 +407,7 @@ impl DueDeliveries {
     /// How many new deliveries may be read completely.
     pub(crate) fn room(&self) -> usize {
         // An attempt may be on record before its end is known here.
-        let unrecorded = self.held.saturating_sub(self.waiting + self.running.len());
+        let unrecorded = self.held.saturating_sub(self.waiting + self.running.len() + self.locked);
         if unrecorded < HELD * self.most { self.most.saturating_sub(self.load.all) } else { 0 }
     }
 

@@ -29,8 +29,6 @@ const BATCH_INTERVAL: Duration = Duration::from_millis(4);
 pub(crate) static OUTAGE: Outage = Outage::new("record deliveries", "recording deliveries failed; retrying");
 /// The wait until results are recorded again whose deliveries other transactions have locked.
 const LOCKED_WAIT: Duration = Duration::from_millis(250);
-/// The same for a result that the database refuses in any form. Until it is on record, its delivery is not sent again.
-const REFUSED_WAIT: Duration = Duration::from_secs(30);
 /// The wait between retries while the database is unavailable.
 const OUTAGE_WAIT: Duration = Duration::from_millis(250);
 
@@ -77,32 +75,33 @@ impl Recorder {
         };
         let batch: Vec<AttemptRecord> = batch.into_iter().map(since_end).collect();
         if let Ok(locked) = self.record(&batch).await {
-            return self.tell(batch, &locked, LOCKED_WAIT, now);
+            return self.tell(batch, &locked, now);
         }
         // One of them is refused. The others are recorded all the same.
         for one in batch {
-            let recorded = self.record_alone(&one).await;
-            let wait = if recorded.is_ok() { LOCKED_WAIT } else { REFUSED_WAIT };
-            self.tell(vec![one], &recorded.unwrap_or_else(|_| HashSet::from([0])), wait, now);
+            match self.record_alone(&one).await {
+                Ok(locked) => self.tell(vec![one], &locked, now),
+                Err(_) => drop(self.events.send(Event::Refused(one))),
+            }
         }
     }
 
-    /// Tells the loop what was recorded, and queues what was not, by index, again after the wait.
-    fn tell(&self, mut batch: Vec<AttemptRecord>, unrecorded: &HashSet<usize>, wait: Duration, now: Instant) {
+    /// Tells the loop what was recorded, and queues what is `locked`, by index, again.
+    fn tell(&self, mut batch: Vec<AttemptRecord>, locked: &HashSet<usize>, now: Instant) {
         let mut indexes = 0..batch.len();
-        let unrecorded: Vec<AttemptRecord> =
-            batch.extract_if(.., |_| indexes.next().is_some_and(|index| unrecorded.contains(&index))).collect();
+        let locked: Vec<AttemptRecord> =
+            batch.extract_if(.., |_| indexes.next().is_some_and(|index| locked.contains(&index))).collect();
         drop(self.events.send(Event::Recorded(batch)));
-        if let Some(queue) = self.queue.upgrade().filter(|_| !unrecorded.is_empty()) {
-            drop(self.events.send(Event::Locked(column(&unrecorded, |one| (one.subscription_id, one.number)))));
+        if let Some(queue) = self.queue.upgrade().filter(|_| !locked.is_empty()) {
+            drop(self.events.send(Event::Locked(column(&locked, |one| (one.subscription_id, one.number)))));
             tokio::spawn(async move {
-                sleep(wait).await;
-                unrecorded.into_iter().for_each(|record| drop(queue.send((record, now))));
+                sleep(LOCKED_WAIT).await;
+                locked.into_iter().for_each(|record| drop(queue.send((record, now))));
             });
         }
     }
 
-    /// A result that the database refuses is replaced by one that says so.
+    /// A result that the database refuses is replaced by one that says so. The error if it refuses that as well.
     async fn record_alone(&self, record: &AttemptRecord) -> Result<HashSet<usize>, TxError> {
         let recorded = self.record(std::slice::from_ref(record)).await;
         let Err(error) = recorded else { return recorded };

@@ -49,6 +49,8 @@ static DROPS: Semaphore = Semaphore::const_new(1);
 const FAILED_WAIT: Duration = Duration::from_millis(250);
 /// How long a subscription waits whose secret cannot be opened, or whose deliveries cannot be read.
 const UNSENDABLE_WAIT: Duration = Duration::from_secs(30);
+/// The wait before deliveries of a subscription are sent again whose result the database refuses in any form.
+const UNRECORDABLE_WAIT: Duration = Duration::from_secs(600);
 
 /// What happened beside the loop.
 #[derive(Debug)]
@@ -71,6 +73,8 @@ pub(crate) enum Event {
     Ended(u64, bool),
     /// Results were recorded, or cannot be.
     Recorded(Vec<AttemptRecord>),
+    /// The database refuses the result in any form.
+    Refused(AttemptRecord),
     /// Results are recorded later, because other transactions have locked these deliveries, given by subscription and number.
     Locked(Vec<(Uuid, i64)>),
 }
@@ -214,6 +218,10 @@ impl Dispatch {
             Event::Locked(deliveries) => {
                 deliveries.into_iter().for_each(|(subscription, number)| self.due.lock(subscription, number));
             }
+            Event::Refused(one) => {
+                self.due.release(one.subscription_id, one.number);
+                self.due.block(one.subscription_id, now + UNRECORDABLE_WAIT, now);
+            }
             Event::Recorded(recorded) => {
                 for one in recorded {
                     self.due.release(one.subscription_id, one.number);
@@ -320,7 +328,7 @@ impl Dispatch {
             Err(TxError::StatementFailed(error)) => {
                 limited!(UNREADABLE[0], error, %error, "due deliveries cannot be read; reading subscriptions one by one");
                 match reads {
-                    [read] => self.due.block(read.subscription_id, now + UNSENDABLE_WAIT),
+                    [read] => self.due.block(read.subscription_id, now + UNSENDABLE_WAIT, now),
                     _ => self.read_alone_until = now + UNSENDABLE_WAIT,
                 }
                 self.look_again(now);
@@ -344,8 +352,8 @@ impl Dispatch {
             self.drop_deliveries(delivery.subscription_id, slot);
         } else if !self.of.sender.can_send(&delivery) {
             // The rest of its subscription would fail in the same way. It stays due: nothing was sent.
-            self.due.block(key.1, now + UNSENDABLE_WAIT);
             self.due.due(key, slot, now + UNSENDABLE_WAIT, now);
+            self.due.block(key.1, now + UNSENDABLE_WAIT, now);
         } else if let Some(started) = self.due.offer(delivery, slot, now) {
             self.attempt(started);
         }

@@ -140,7 +140,7 @@ fn a_subscription_is_read_when_its_next_delivery_is_due() {
     fixture.due.finish_read(read, fixture.now);
     // Nothing is read of one that cannot be sent, until its time has come.
     let until = fixture.now + Duration::from_secs(30);
-    fixture.due.block(id(11), until);
+    fixture.due.block(id(11), until, fixture.now);
     fixture.due.due((id(1), id(11)), SLOT, fixture.now, fixture.now);
     fixture.due.next(fixture.now);
     assert!(fixture.due.next_reads(9, fixture.now).is_empty());
@@ -290,5 +290,29 @@ fn no_attempt_begins_while_many_results_are_not_on_record() {
     assert!(fixture.due.next(fixture.now).is_empty());
     fixture.due.release(id(11), 1);
     assert!(fixture.due.next(fixture.now).is_empty());
-    assert_eq!(fixture.due.next_reads(10, fixture.now).len(), 1, "what was left to the database");
+    let reads = fixture.due.next_reads(10, fixture.now);
+    assert_eq!(reads.len(), 1, "what was left to the database");
+    fixture.due.finish_read(&reads[0], fixture.now);
+    let begun = fixture.offer(1, 11, 100..101);
+    fixture.respond(&begun);
+    assert_eq!(fixture.offer(2, 21, 1..2).len(), 0);
+    for number in 2..=HELD as i64 * 8 {
+        fixture.due.lock(id(11), number);
+    }
+    assert_eq!(fixture.offer(2, 21, 1..2).len(), 1, "locked rows of one tenant stop no other one");
+}
+
+#[test]
+fn a_blocked_subscription_is_neither_read_nor_attempted() {
+    let mut fixture = Fixture::new(256);
+    fixture.make_prompt(1, 11);
+    let begun = fixture.offer(1, 11, 1..100);
+    fixture.due.due((id(1), id(11)), SLOT, fixture.now, fixture.now);
+    let until = fixture.now + Duration::from_secs(30);
+    fixture.due.block(id(11), until, fixture.now);
+    assert!(fixture.respond(&begun).is_empty() && fixture.due.next_reads(10, fixture.now).is_empty());
+    assert_eq!((fixture.due.held, fixture.due.next_due()), (LIMIT_MAX, Some(until)));
+    fixture.now = until;
+    assert!(fixture.due.next(until).is_empty());
+    assert_eq!(fixture.due.next_reads(10, until).len(), 1);
 }
