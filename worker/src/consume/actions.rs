@@ -147,18 +147,18 @@ impl ActionLane {
         if self.begun.len() >= BEGUN_MAX {
             self.begun.clear();
         }
-        let begin = || store::begin_action(&self.database, tenant, number);
-        let is_counted = self.begun.insert(tenant);
-        if is_counted && until_done(&self.shutdown, begin).await.is_none() {
-            return ActionOutcome::PutOff;
-        }
+        let begin = || store::count_attempt(&self.database, tenant, number, 1);
+        let is_first = self.begun.insert(tenant);
+        let counted = if is_first { until_done(&self.shutdown, begin).await } else { Some(false) };
+        let Some(is_counted) = counted else { return ActionOutcome::PutOff };
         let received = ReceivedAction { tenant, number, action, message_id, request_context };
         let apply = || self.pipeline.apply_action(received);
         let applied = OUTAGE.wait_out(OUTAGE_WAIT, &self.shutdown, TxError::is_unavailable, apply);
         match applied.await {
             None | Some(Ok(None) | Err(TxError::Locked(_))) => {
                 // It killed no worker. Without the database the count stays; so many outages are no rule.
-                if is_counted && store::put_off_action(&self.database, tenant, number).await.is_ok() {
+                let end = store::count_attempt(&self.database, tenant, number, -1);
+                if is_counted && end.await.unwrap_or(false) || is_first && !is_counted {
                     self.begun.remove(&tenant);
                 }
                 ActionOutcome::PutOff

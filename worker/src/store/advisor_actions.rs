@@ -40,7 +40,7 @@ common::statements! {
     -- advisor_actions.count_attempt
     UPDATE advisor_actions SET attempts = greatest(attempts + $3, 0) WHERE ctid = ANY(ARRAY(
         SELECT ctid FROM advisor_actions WHERE tenant_id = $1 AND number = $2 FOR UPDATE SKIP LOCKED
-    ))";
+    )) RETURNING 1";
 
     // Another worker may be applying it, here and above.
     const CLAIM = "
@@ -99,16 +99,12 @@ fn stored_action(row: &Row) -> StoredAction {
     }
 }
 
-/// Counts an attempt to apply an action. It is committed before the attempt, so that one that kills the worker is counted.
-pub(crate) async fn begin_action(database: &Database, tenant: TenantId, number: i64) -> Result<(), TxError> {
-    database.query(COUNT_ATTEMPT.as_str(), &[&tenant.0, &number, &1_i16]).await?;
-    Ok(())
-}
-
-/// Counts an attempt no more, because it was put off.
-pub(crate) async fn put_off_action(database: &Database, tenant: TenantId, number: i64) -> Result<(), TxError> {
-    database.query(COUNT_ATTEMPT.as_str(), &[&tenant.0, &number, &-1_i16]).await?;
-    Ok(())
+/// Counts an attempt to apply an action, or, because it was put off, one less. It is committed before the attempt, so that one that
+/// kills the worker is counted. `false` if the action is gone, or another worker has locked it.
+pub(crate) async fn count_attempt(
+    database: &Database, tenant: TenantId, number: i64, change: i16,
+) -> Result<bool, TxError> {
+    Ok(!database.query(COUNT_ATTEMPT.as_str(), &[&tenant.0, &number, &change]).await?.is_empty())
 }
 
 /// Locks an action. It returns no row if the action is gone, or another worker has locked it.

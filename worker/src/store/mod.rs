@@ -37,8 +37,8 @@ mod usage;
 mod write;
 
 pub(crate) use advisor_actions::{
-    StoredAction, TENANTS as TENANTS_OF_TURN, add_actions, begin_action, claim_action, count_actions, drop_action,
-    next_actions, put_off_action, remove_action,
+    StoredAction, TENANTS as TENANTS_OF_TURN, add_actions, claim_action, count_actions, count_attempt, drop_action,
+    next_actions, remove_action,
 };
 pub(crate) use counters::reserve_numbers;
 pub(crate) use erased_identities::{ErasedIdentities, load as load_erased_identities};
