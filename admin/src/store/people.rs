@@ -54,16 +54,9 @@ impl OwnIdentity {
 }
 
 common::statements! {
-    /// A phone that an older client has as well never meant the person by itself (D10).
     const FIND = "-- people.find
-    SELECT client_type = 'company' AS is_company, email_key,
-           CASE WHEN NOT EXISTS (
-               SELECT FROM clients o
-               WHERE o.phone_digits = c.phone_digits AND o.tenant_id::text = c.tenant_id::text
-                 AND (o.created_at, o.client_id) < (c.created_at, c.client_id)
-           ) THEN phone_digits END AS phone_digits,
-           external_id, account_id, created_at
-    FROM clients c WHERE tenant_id = $1 AND client_id = $2";
+    SELECT client_type = 'company' AS is_company, email_key, phone_digits, external_id, account_id, created_at
+    FROM clients WHERE tenant_id = $1 AND client_id = $2";
 
     /// Another client can have an identity by now. Then it was the person's own until they lost it.
     const FORMER_IDENTITIES = "-- people.former_identities

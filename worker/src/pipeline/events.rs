@@ -79,7 +79,8 @@ impl UnitOfWork for EventUnit<'_> {
         for (index, event) in self.events.iter().enumerate() {
             let tenant = event.caller.tenant_id;
             // An event that is still in the ledger was not about the person who was erased.
-            let is_applied = loaded.states[&tenant].ledger.contains_key(&event.envelope.event_id);
+            let is_applied =
+                loaded.states.get(&tenant).is_some_and(|state| state.ledger.contains_key(&event.envelope.event_id));
             if !is_applied && unit_ctx.erasures.is_erased(index, event) {
                 results.push(rules::events::refuse_erased(event));
                 continue;
