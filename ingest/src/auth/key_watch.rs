@@ -37,6 +37,8 @@ impl SessionWork for KeyWatch {
     async fn run(&mut self, session: &Arc<DatabaseSession>) -> Result<(), TxError> {
         let (revision, changed) = (session.prepare(REVISION.as_str()).await?, session.prepare(CHANGED.as_str()).await?);
         let mut polls = ticks(POLL);
+        // Notes the time of the database, which keys expire by.
+        session.keep_alive().await?;
         // The last revision that was asked for, and how far the keys were loaded. On a new session all are loaded: another server
         // may have lost the last changes.
         let mut loaded: Option<(i64, (i64, String))> = None;
@@ -69,7 +71,7 @@ impl SessionWork for KeyWatch {
             self.outage.report_success();
             loaded = Some((revision, place));
             tokio::select! {
-                _ = polls.tick() => {}
+                _ = polls.tick() => session.keep_alive().await?,
                 () = session.notified() => {}
                 () = self.keys.wanted.notified() => {}
             }
