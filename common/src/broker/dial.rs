@@ -26,7 +26,7 @@ pub(super) enum DialError {
     /// No broker can be used.
     #[error("{0}")]
     Refused(String),
-    /// The same, and a broker has refused the user.
+    /// The same, and each broker has refused the user.
     #[error("{0}")]
     Denied(String),
     /// The queues cannot be declared.
@@ -73,7 +73,7 @@ pub(super) async fn dial(settings: &BrokerSettings, program: &str) -> Result<(Co
         }
     }
     let text = failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    Err(if failures.iter().any(DialError::is_denied) { DialError::Denied(text) } else { DialError::Refused(text) })
+    Err(if failures.iter().all(DialError::is_denied) { DialError::Denied(text) } else { DialError::Refused(text) })
 }
 
 async fn dial_one(mut url: BrokerUrl, program: &str) -> Result<Connection, DialError> {

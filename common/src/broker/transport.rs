@@ -50,9 +50,11 @@ pub(super) async fn connect(
 
 /// A connection to the first address of the broker that accepts one.
 async fn open(uri: &AMQPUri) -> io::Result<TcpStream> {
-    let within = uri.query.connection_timeout.map_or(ACCEPT_TIMEOUT, Duration::from_millis);
+    let addresses: Vec<SocketAddr> = lookup_host((uri.authority.host.as_str(), uri.authority.port)).await?.collect();
+    let share = |all: u64| Duration::from_millis(all) / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
+    let within = uri.query.connection_timeout.map_or(ACCEPT_TIMEOUT, share);
     let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    for address in lookup_host((uri.authority.host.as_str(), uri.authority.port)).await? {
+    for address in addresses {
         match timeout(within, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
                 // The library writes whole frames; each must be sent at once.
