@@ -216,7 +216,6 @@ impl Seen {
     }
 }
 
-/// A time of a minute or more, in whole minutes.
 #[cfg(test)]
 mod tests {
     use super::super::Place;

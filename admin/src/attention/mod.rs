@@ -135,6 +135,7 @@ pub async fn claim_news(client: &Client, tenant: TenantId, found: &[Attention]) 
 /// How long messages, events and webhooks may wait.
 const LATE: TimeDelta = TimeDelta::minutes(1);
 
+/// A time of a minute or more, in whole minutes.
 fn minutes(time: TimeDelta) -> String {
     counted(time.num_minutes(), "minute", "minutes")
 }
