@@ -23,8 +23,10 @@ const FIRST_LIMIT: usize = 2;
 const LIMIT_MAX: usize = 32;
 /// Deliveries in advance of the attempts of a subscription, as a multiple of its limit.
 const READ_AHEAD: usize = 7;
-/// Deliveries in memory, as a multiple of the attempts at once. No attempt begins while the results of so many are not on record.
+/// Deliveries in memory, as a multiple of the attempts at once. A tenant gets no attempt while so many of its are not on record.
 const HELD: usize = 4;
+/// The same of all tenants: nobody gets an attempt.
+const UNRECORDED: usize = 16;
 /// How long a delivery waits here before its attempt, in which a change of its subscription has no effect on it. Most take less.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 /// A response within this time is prompt. An attempt that takes longer counts as slow before it has ended.
@@ -86,6 +88,8 @@ struct Running {
 struct Load {
     all: usize,
     slow: usize,
+    /// Attempts that are not on record, without those whose rows are locked.
+    unrecorded: usize,
 }
 
 /// What is due, and what is attempted.
@@ -98,8 +102,6 @@ pub(crate) struct DueDeliveries {
     held: usize,
     /// Those of them that wait for an attempt.
     waiting: usize,
-    /// Those of them that are locked.
-    locked: usize,
     /// Deliveries that are being read.
     reading: usize,
     /// Of subscriptions that are prompt, and of others.
@@ -258,11 +260,8 @@ impl DueDeliveries {
             receiver.recorded.push(number);
         } else if let Some(is_locked) = receiver.held.remove(&number) {
             self.held -= 1;
-            if is_locked {
-                let tenant = receiver.tenant;
-                self.locked -= 1;
-                self.load_of(tenant, -1);
-            }
+            let tenant = receiver.tenant;
+            if is_locked { self.load_of(tenant, -1) } else { self.unrecorded(tenant, -1) }
         }
     }
 
@@ -273,7 +272,7 @@ impl DueDeliveries {
         if let Some(is_locked @ false) = receiver.held.get_mut(&number) {
             *is_locked = true;
             let tenant = receiver.tenant;
-            self.locked += 1;
+            self.unrecorded(tenant, -1);
             self.load_of(tenant, 1);
         }
     }
@@ -405,10 +404,8 @@ impl DueDeliveries {
     }
 
     /// How many new deliveries may be read completely.
-    pub(crate) fn room(&self) -> usize {
-        // An attempt may be on record before its end is known here.
-        let unrecorded = self.held.saturating_sub(self.waiting + self.running.len() + self.locked);
-        if unrecorded < HELD * self.most { self.most.saturating_sub(self.load.all) } else { 0 }
+    pub(crate) const fn room(&self) -> usize {
+        if self.load.unrecorded < UNRECORDED * self.most { self.most.saturating_sub(self.load.all) } else { 0 }
     }
 
     fn start(&mut self, delivery: Delivery, now: Instant) -> Started {
@@ -421,6 +418,7 @@ impl DueDeliveries {
             pace = receiver.pace;
         }
         self.load(tenant, pace, 1);
+        self.unrecorded(tenant, 1);
         self.running.insert(attempt, Running { subscription, pace, began: now });
         Started { attempt, delivery }
     }
@@ -430,7 +428,7 @@ impl DueDeliveries {
         let own = self.loads.get(&tenant).copied().unwrap_or_default();
         let free = self.room();
         let free_slow = self.most.div_ceil(2).saturating_sub(self.load.slow);
-        2 * own.all < free && (pace == Pace::Prompt || own.slow < free_slow)
+        2 * own.all < free && own.unrecorded < HELD * self.most && (pace == Pace::Prompt || own.slow < free_slow)
     }
 
     fn next_turn(&mut self, pace: Pace) -> Option<Uuid> {
@@ -483,7 +481,19 @@ impl DueDeliveries {
     fn load_of(&mut self, tenant: Uuid, change: isize) {
         let own = self.loads.entry(tenant).or_default();
         own.all = own.all.saturating_add_signed(change);
-        if own.all == 0 {
+        self.forget_load(tenant);
+    }
+
+    /// Counts one more attempt of the tenant that is not on record, or one less.
+    fn unrecorded(&mut self, tenant: Uuid, change: isize) {
+        self.load.unrecorded = self.load.unrecorded.saturating_add_signed(change);
+        let own = self.loads.entry(tenant).or_default();
+        own.unrecorded = own.unrecorded.saturating_add_signed(change);
+        self.forget_load(tenant);
+    }
+
+    fn forget_load(&mut self, tenant: Uuid) {
+        if self.loads.get(&tenant).is_some_and(|own| own.all == 0 && own.unrecorded == 0) {
             self.loads.remove(&tenant);
         }
     }

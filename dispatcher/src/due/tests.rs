@@ -280,26 +280,28 @@ fn what_has_waited_for_too_long_is_read_again_before_its_attempt() {
 
 #[test]
 fn no_attempt_begins_while_many_results_are_not_on_record() {
-    let mut fixture = Fixture::new(8);
-    for number in 1..=HELD as i64 * 8 {
-        let begun = fixture.offer(1, 11, number..number + 1);
-        assert_eq!(begun.len(), 1, "{number}");
+    let most = 8;
+    let mut fixture = Fixture::new(most);
+    let attempt = |fixture: &mut Fixture, tenant: u128, number: i64| {
+        let begun = fixture.offer(tenant, tenant * 10, number..number + 1);
         fixture.respond(&begun);
+        begun.len()
+    };
+    for number in 1..=(HELD * most) as i64 {
+        assert_eq!(attempt(&mut fixture, 1, number), 1, "{number}");
     }
-    assert_eq!(fixture.offer(2, 21, 1..2).len(), 0);
-    assert!(fixture.due.next(fixture.now).is_empty());
-    fixture.due.release(id(11), 1);
-    assert!(fixture.due.next(fixture.now).is_empty());
-    let reads = fixture.due.next_reads(10, fixture.now);
-    assert_eq!(reads.len(), 1, "what was left to the database");
-    fixture.due.finish_read(&reads[0], fixture.now);
-    let begun = fixture.offer(1, 11, 100..101);
-    fixture.respond(&begun);
-    assert_eq!(fixture.offer(2, 21, 1..2).len(), 0);
-    for number in 2..=HELD as i64 * 8 {
-        fixture.due.lock(id(11), number);
+    assert_eq!(attempt(&mut fixture, 1, 100), 0);
+    fixture.due.release(id(10), 1);
+    assert_eq!(attempt(&mut fixture, 1, 101), 1);
+    for tenant in 2..=(UNRECORDED / HELD) as u128 {
+        for number in 1..=(HELD * most) as i64 {
+            assert_eq!(attempt(&mut fixture, tenant, number), 1, "another tenant");
+        }
     }
-    assert_eq!(fixture.offer(2, 21, 1..2).len(), 1, "locked rows of one tenant stop no other one");
+    assert_eq!(attempt(&mut fixture, 9, 1), 0, "too many of all tenants");
+    // Locked rows of one tenant stop no other one.
+    fixture.due.lock(id(10), 2);
+    assert_eq!(attempt(&mut fixture, 9, 2), 1);
 }
 
 #[test]
