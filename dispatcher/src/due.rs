@@ -131,11 +131,11 @@ impl Receiver {
         }
     }
 
-    /// Forgets the deliveries that wait and were read before that time, and returns how many there were.
-    fn leave_waiting(&mut self, read_before: Instant) -> usize {
+    /// Forgets the deliveries that wait and were read before that time, or all, and returns how many there were.
+    fn leave_waiting(&mut self, read_before: Option<Instant>) -> usize {
         let before = self.waiting.len();
         while let Some((read, delivery)) = self.waiting.front()
-            && *read < read_before
+            && read_before.is_none_or(|time| *read < time)
         {
             self.held.remove(&delivery.number);
             self.waiting.pop_front();
@@ -201,7 +201,7 @@ impl DueDeliveries {
         if let Some(before) = receiver.due_at.take() {
             self.later.remove(&(before, subscription));
         }
-        let left = receiver.leave_waiting(until);
+        let left = receiver.leave_waiting(None);
         let (key, slot) = ((receiver.tenant, subscription), receiver.slot);
         self.held -= left;
         self.waiting -= left;
@@ -352,8 +352,7 @@ impl DueDeliveries {
             if let Some(at) = receiver.due_at.take() {
                 self.later.remove(&(at, *subscription));
             }
-            // All of them were read in the past.
-            let left = receiver.leave_waiting(Instant::now() + WAIT_MAX);
+            let left = receiver.leave_waiting(None);
             self.held -= left;
             self.waiting -= left;
         }
@@ -373,7 +372,7 @@ impl DueDeliveries {
         }
         let mut left = Vec::new();
         for (subscription, receiver) in &mut self.receivers {
-            let count = receiver.leave_waiting(now - WAIT_MAX);
+            let count = receiver.leave_waiting(Some(now - WAIT_MAX));
             if count > 0 {
                 self.held -= count;
                 self.waiting -= count;
